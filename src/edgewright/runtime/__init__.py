@@ -1,0 +1,55 @@
+"""Kubernetes machinery with no knowledge of devices, one module a concept, in the order of the data flow.
+
+config → client → reflector → cache → queue → controller → (reconcile) → client, put together by the manager, fenced
+by the lease. Everything public is re-exported here.
+"""
+
+from edgewright.runtime.cache import Cache, Change
+from edgewright.runtime.client import Api, Client, Page, RawApi
+from edgewright.runtime.clock import Clock, SystemClock, VirtualClock
+from edgewright.runtime.config import Config, ConfigError
+from edgewright.runtime.controller import DONE, Controller, For, Maps, Owns, Result, again
+from edgewright.runtime.events import Event, Recorder
+from edgewright.runtime.lease import Leadership, Lease
+from edgewright.runtime.manager import LeaseSettings, Manager
+from edgewright.runtime.metrics import Metrics
+from edgewright.runtime.objects import Condition, Key, Kind, ObjectMeta, OwnerReference, RawObject, Resource, Struct
+from edgewright.runtime.queue import Priority, Queue
+
+__all__ = [
+    "DONE",
+    "Api",
+    "Cache",
+    "Change",
+    "Client",
+    "Clock",
+    "Condition",
+    "Config",
+    "ConfigError",
+    "Controller",
+    "Event",
+    "For",
+    "Key",
+    "Kind",
+    "Leadership",
+    "Lease",
+    "LeaseSettings",
+    "Manager",
+    "Maps",
+    "Metrics",
+    "ObjectMeta",
+    "OwnerReference",
+    "Owns",
+    "Page",
+    "Priority",
+    "Queue",
+    "RawApi",
+    "RawObject",
+    "Recorder",
+    "Resource",
+    "Result",
+    "Struct",
+    "SystemClock",
+    "VirtualClock",
+    "again",
+]

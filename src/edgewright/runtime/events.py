@@ -1,0 +1,209 @@
+"""Events: what `kubectl describe` shows of an object's life.
+
+Controllers say what happened; the recorder sends it in the background, adds up what repeats, and never holds up or
+fails a reconcile. Conditions become events only when their status or reason changes, so a controller that passes over
+a settled object a thousand times says nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from edgewright.runtime import logs
+from edgewright.runtime.client import Client
+from edgewright.runtime.clock import Clock, SystemClock
+from edgewright.runtime.conditions import transitions
+from edgewright.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
+from edgewright.runtime.objects import Condition, Key, Kind, ObjectMeta, Resource, Struct
+
+EventType = Literal["Normal", "Warning"]
+
+_log = logs.get("runtime.events")
+_LONGEST_MESSAGE = 1024  # what the server accepts
+_REMEMBERED = 4096
+
+
+class ObjectReference(Struct, frozen=True, kw_only=True):
+    """Points at the object that an event is about."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class EventSource(Struct, frozen=True, kw_only=True):
+    """The component that reports an event."""
+
+    component: str = ""
+
+
+class Event(Resource, frozen=True, kw_only=True):
+    """Something that happened to an object, kept for an hour or so."""
+
+    kind: ClassVar[Kind] = Kind(group="", version="v1", kind="Event", plural="events")
+
+    involved_object: ObjectReference = ObjectReference()
+    type: str = "Normal"
+    reason: str = ""
+    message: str = ""
+    count: int = 0
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+    source: EventSource = EventSource()
+    reporting_component: str = ""
+
+
+@dataclass
+class _Pending:
+    """One event that is to be sent: as it stands, and how many times it happened since it was last sent."""
+
+    about: ObjectReference
+    type: EventType
+    reason: str
+    message: str
+    times: int = 0
+
+
+class Recorder:
+    """Sends events about objects, in the order in which they happened."""
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        clock: Clock | None = None,
+        capacity: int = 1000,
+        dropped: Callable[[str], None] | None = None,
+    ) -> None:
+        self._api = client.of(Event)
+        self._component = component
+        self._clock = clock or SystemClock()
+        self._capacity = capacity
+        self._dropped = dropped
+        self._pending: OrderedDict[Key, _Pending] = OrderedDict()
+        self._known: OrderedDict[Key, Event] = OrderedDict()
+        self._something = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._repeated = logs.Repeated(_log, now=self._clock.elapsed)
+
+    def record(self, about: Resource, type: EventType, reason: str, message: str) -> None:  # noqa: A002
+        """Notes that something happened; returns at once."""
+        reference = ObjectReference(
+            api_version=about.kind.api_version,
+            kind=about.kind.kind,
+            namespace=about.metadata.namespace,
+            name=about.metadata.name,
+            uid=about.metadata.uid,
+            resource_version=about.metadata.resource_version,
+        )
+        key = event_key(reference, type, reason, message)
+        pending = self._pending.get(key)
+        if pending is None:
+            if len(self._pending) >= self._capacity:
+                self._drop("full")
+                return
+            pending = self._pending[key] = _Pending(reference, type, reason, message[:_LONGEST_MESSAGE])
+        pending.times += 1
+        self._idle.clear()
+        self._something.set()
+
+    def record_transitions(
+        self,
+        about: Resource,
+        before: tuple[Condition, ...],
+        after: tuple[Condition, ...],
+        *,
+        bad: frozenset[str] = frozenset(),
+    ) -> None:
+        """One event for each condition whose status or reason changed: Warning for those in `bad` and for Stalled."""
+        for change in transitions(before, after):
+            if change.after.reason:
+                alarming = change.after.reason in bad or (
+                    change.after.type == "Stalled" and change.after.status == "True"
+                )
+                self.record(about, "Warning" if alarming else "Normal", change.after.reason, change.after.message)
+
+    async def run(self) -> None:
+        """Sends until cancelled."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._pending:
+                key, pending = self._pending.popitem(last=False)
+                try:
+                    await self._send(key, pending)
+                    self._repeated.clear()
+                except KubernetesError as error:
+                    # An event is not worth a retry that delays the next ones: the condition on the object says it too.
+                    self._drop("refused")
+                    self._repeated.warning("an event could not be written", reason=pending.reason, problem=str(error))
+            self._idle.set()
+
+    async def flush(self) -> None:
+        """Returns when everything that was recorded so far has been sent or given up."""
+        await self._idle.wait()
+
+    async def _send(self, key: Key, pending: _Pending) -> None:
+        known = self._known.get(key)
+        for _ in range(3):
+            try:
+                sent = await (self._create(key, pending) if known is None else self._count(key, known, pending.times))
+            except AlreadyExists:
+                known = await self._api.get(key)  # made by the process that led before us
+            except Conflict:
+                known = await self._api.get(key)
+            except NotFound:
+                if known is None:
+                    raise  # the namespace is gone
+                known = None  # the server has let it expire
+            else:
+                self._known[key] = sent
+                self._known.move_to_end(key)
+                if len(self._known) > _REMEMBERED:
+                    self._known.popitem(last=False)
+                return
+        self._drop("contended")
+
+    async def _create(self, key: Key, pending: _Pending) -> Event:
+        now = self._clock.now().replace(microsecond=0)
+        return await self._api.create(
+            Event(
+                metadata=ObjectMeta(name=key.name, namespace=key.namespace),
+                involved_object=pending.about,
+                type=pending.type,
+                reason=pending.reason,
+                message=pending.message,
+                count=pending.times,
+                first_timestamp=now,
+                last_timestamp=now,
+                source=EventSource(component=self._component),
+                reporting_component=self._component,
+            )
+        )
+
+    async def _count(self, key: Key, known: Event, times: int) -> Event:
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        change = {"count": known.count + times, "lastTimestamp": now}
+        return await self._api.patch(key, change, resource_version=known.metadata.resource_version)
+
+    def _drop(self, why: str) -> None:
+        if self._dropped is not None:
+            self._dropped(why)
+
+
+def event_key(about: ObjectReference, type: str, reason: str, message: str) -> Key:  # noqa: A002
+    """Where an event about this object with this text lives: always the same place, so that repeats add up."""
+    digest = hashlib.sha256("\0".join((about.uid, type, reason, message)).encode()).hexdigest()[:16]
+    # Names of objects may fill the limit of 253 on their own.
+    return Key(about.namespace or "default", f"{about.name[:230].rstrip('.-')}.{digest}")

@@ -1,0 +1,215 @@
+"""Puts the parts together and runs them: caches, the gate, leader election, controllers, metrics and health.
+
+A program makes one Manager, asks it for caches, adds controllers and awaits `run`. The order is the same always:
+listen, fill the caches, become the leader, work; and backwards when asked to stop: no new passes, those under way get
+up to 30 seconds, the lease is given back, everything is closed. A leader that loses its lease stops at once with
+LeaseLost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from edgewright.runtime import logs
+from edgewright.runtime.cache import Cache
+from edgewright.runtime.client import Client
+from edgewright.runtime.clock import Clock, SystemClock
+from edgewright.runtime.controller import Controller, Reconcile, Source
+from edgewright.runtime.events import Recorder
+from edgewright.runtime.health import Health, metrics_page, serve
+from edgewright.runtime.lease import Leadership
+from edgewright.runtime.metrics import Metrics
+from edgewright.runtime.objects import Key, Resource
+
+R = TypeVar("R", bound=Resource)
+
+_log = logs.get("runtime.manager")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseSettings:
+    """Which lease makes the leader, and its times in seconds."""
+
+    name: str
+    namespace: str
+    identity: str | None = None
+    duration: float = 15.0
+    renew_within: float = 10.0
+    retry_every: float = 2.0
+
+
+class Manager:
+    """One program's caches and controllers, from start to stop."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        name: str = "edgewright",
+        lease: LeaseSettings | None = None,
+        namespaces: Sequence[str] = (),
+        metrics_port: int | None = None,
+        health_port: int | None = None,
+        host: str = "127.0.0.1",
+        drain_seconds: float = 30.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.metrics = Metrics()
+        self.health = Health()
+        self._reader = client
+        self._clock = clock or SystemClock()
+        self._namespaces = tuple(namespaces) or ("",)
+        self._ports = {"metrics": metrics_port, "health": health_port}
+        self._host = host
+        self._drain_seconds = drain_seconds
+        self._caches: dict[tuple[type[Resource], str, str], Cache[Any]] = {}
+        self._controllers: list[Controller] = []
+        self._stop = asyncio.Event()
+        self.listening: dict[str, int] = {}
+        """The ports that are served, by page, once `run` has begun."""
+
+        server = client.config.server
+        client.transport.on_answer = lambda method, code: self.metrics.request(code=code, method=method, host=server)
+        self.leadership: Leadership | None = None
+        if lease is not None:
+            leadership = self.leadership = Leadership(
+                client,
+                Key(lease.namespace, lease.name),
+                identity=lease.identity,
+                duration=lease.duration,
+                renew_within=lease.renew_within,
+                retry_every=lease.retry_every,
+                clock=self._clock,
+            )
+            self.metrics.leader_election_master_status.labels(lease.name).set_function(
+                lambda: float(leadership.leading)
+            )
+        self.client = client.fenced(self.leadership) if self.leadership else client
+        """What controllers write with: under a lease it sends nothing once the lease is over."""
+        self.recorder = Recorder(self.client, name, clock=self._clock, dropped=self.metrics.event_dropped)
+
+    def cache(self, resource: type[R], *, labels: str = "", fields: str = "") -> Cache[R]:
+        """The cache of a kind in the manager's namespaces; asked for again, it is the same one."""
+        key = (resource, labels, fields)
+        known = self._caches.get(key)
+        if known is None:
+            namespaces = self._namespaces if resource.kind.namespaced else ("",)
+            known = Cache(
+                self._reader.of(resource), namespaces=namespaces, labels=labels, fields=fields, clock=self._clock
+            )
+            self._caches[key] = known
+            self._watch_over(known, ",".join(filter(None, (known.kind.resource, labels, fields))))
+        return known
+
+    def controller(
+        self, name: str, reconcile: Reconcile, *sources: Source, workers: int = 1, deadline: float = 60.0
+    ) -> Controller:
+        """Adds a controller; it works while this process leads."""
+        controller = Controller(
+            name, reconcile, *sources, workers=workers, deadline=deadline, clock=self._clock, metrics=self.metrics
+        )
+        self._controllers.append(controller)
+        # A connection a worker, and one for events: more would only queue in the server.
+        self.client.transport.connections = max(1, sum(each.workers for each in self._controllers)) + 1
+        return controller
+
+    def stop(self) -> None:
+        """Asks `run` to stop in good order; it may be called at any time, also twice."""
+        self._stop.set()
+
+    async def run(self, *, signals: bool = False) -> None:
+        """Runs until `stop` (or SIGTERM and SIGINT, with `signals`); raises what ended it otherwise."""
+        tasks: list[asyncio.Task[None]] = []
+        with self._signals() if signals else nullcontext():
+            try:
+                async with self._listening():
+                    tasks += [asyncio.create_task(each.run(), name=str(each.kind)) for each in self._caches.values()]
+                    if await self._finished(self._prepare(), unless=tasks):
+                        await self._work(tasks)
+            finally:
+                await _cancel(tasks)
+                await self.client.close()
+                await self._reader.close()
+
+    async def _prepare(self) -> None:
+        """The gate: nothing is reconciled before every cache is filled and this process leads."""
+        for cache in self._caches.values():
+            await cache.wait_synced()
+        if self.leadership is not None:
+            await self.leadership.acquire()
+
+    async def _work(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Runs the controllers until a stop, then drains them and gives the lease back; their tasks join `tasks`."""
+        if self.leadership is not None:
+            tasks.append(asyncio.create_task(self.leadership.hold(), name="lease"))
+        tasks.append(asyncio.create_task(self.recorder.run(), name="events"))
+        passes = [asyncio.create_task(each.run(), name=f"controller {each.name}") for each in self._controllers]
+        tasks += passes
+        await self._finished(self._stop.wait(), unless=tasks)
+        for controller in self._controllers:
+            controller.stop()
+        try:
+            async with self._clock.timeout(self._drain_seconds):
+                await asyncio.gather(*passes)
+                await self.recorder.flush()
+        except TimeoutError:
+            _log.warning("passes under way were cut off", after_seconds=self._drain_seconds)
+        if self.leadership is not None:
+            await _cancel(tasks)
+            await self.leadership.release()
+
+    async def _finished(self, work: Coroutine[Any, Any, object], *, unless: Collection[asyncio.Task[None]]) -> bool:
+        """Whether `work` ended before a stop was asked for; raises where one of the tasks that must go on ended."""
+        working, stopping = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
+        try:
+            done, _ = await asyncio.wait([working, stopping, *unless], return_when=asyncio.FIRST_COMPLETED)
+            for task in unless:
+                if task in done:
+                    task.result()
+                    raise RuntimeError(f"{task.get_name()} ended by itself")
+            if working in done:
+                working.result()
+            return working in done
+        finally:
+            await _cancel([working, stopping])
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
+        listeners = []
+        try:
+            for name, pages in (("metrics", metrics_page(self.metrics)), ("health", self.health.pages())):
+                listener = await serve(pages, host=self._host, port=self._ports[name])
+                if listener is not None:
+                    listeners.append(listener)
+                    self.listening[name] = listener.port
+            yield
+        finally:
+            for listener in listeners:
+                await listener.close()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def _watch_over(self, cache: Cache[Any], name: str) -> None:
+        self.health.add_readiness(f"cache of {name}", lambda: cache.problem)
+        self.metrics.for_cache(name).ask(objects=lambda: len(cache), undecodable=lambda: len(cache.unread))
+
+
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Ends tasks and waits until they have ended; how they ended is of no interest any more."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

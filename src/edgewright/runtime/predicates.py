@@ -1,0 +1,45 @@
+"""Which changes are worth a reconcile: small pure tests that `controller` applies before it queues a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from edgewright.runtime.cache import Change
+
+Predicate: TypeAlias = Callable[[Change[Any]], bool]
+
+
+def anything(_: Change[Any]) -> bool:
+    """Every change counts."""
+    return True
+
+
+def intent_changed(change: Change[Any]) -> bool:
+    """What people asked for has changed: the object is new or gone, or its spec, labels, annotations, finalizers.
+
+    So has it when its deletion is asked for. A status write, our own most of all, is none of these. A kind without
+    generations counts with every change.
+    """
+    if change.old is None or change.new is None:
+        return True
+    old, new = change.old.metadata, change.new.metadata
+    if not new.generation:
+        return True
+    return bool(
+        old.generation != new.generation
+        or old.deletion_timestamp != new.deletion_timestamp
+        or old.labels != new.labels
+        or old.annotations != new.annotations
+        or old.finalizers != new.finalizers
+    )
+
+
+def any_of(*predicates: Predicate) -> Predicate:
+    """Counts what at least one of them counts."""
+    return lambda change: any(predicate(change) for predicate in predicates)
+
+
+def all_of(*predicates: Predicate) -> Predicate:
+    """Counts what all of them count."""
+    return lambda change: all(predicate(change) for predicate in predicates)

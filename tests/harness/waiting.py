@@ -1,0 +1,47 @@
+"""The one way in which the harness and the tests wait: until a condition holds, or until it is too late.
+
+Used by every part of the harness and by tests, synchronous and asynchronous. It never swallows an exception of the
+condition: what may fail while something starts up is the condition's own business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_INTERVAL = 0.02
+
+
+class WaitError(AssertionError):
+    """A condition did not come true in time."""
+
+    def __init__(self, what: str, timeout: float) -> None:
+        super().__init__(f"waited {timeout:g} s in vain: {what}")
+
+
+def wait_until(condition: Callable[[], T], *, timeout: float = 30, what: str, interval: float = _INTERVAL) -> T:
+    """Calls the condition until it returns something true, and returns that."""
+    deadline = time.monotonic() + timeout
+    while True:
+        if found := condition():
+            return found
+        if time.monotonic() > deadline:
+            raise WaitError(what, timeout)
+        time.sleep(interval)
+
+
+async def wait_until_async(
+    condition: Callable[[], T], *, timeout: float = 30, what: str, interval: float = _INTERVAL
+) -> T:
+    """The same for an asynchronous test: the event loop goes on between the calls."""
+    deadline = time.monotonic() + timeout
+    while True:
+        if found := condition():
+            return found
+        if time.monotonic() > deadline:
+            raise WaitError(what, timeout)
+        await asyncio.sleep(interval)
