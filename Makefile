@@ -70,7 +70,8 @@ test: venv ## Run lint and every suite, and print how long each took (SKIP="clus
 		if test $$step = kubernetes -a $$result = FAILED; then skipped+="  cluster: Kubernetes could not be built"$$'\n'; break; fi; \
 	done; \
 	skipped+=$$(sed -n 's/<testcase/\n&/gp' build/reports/*.xml 2>/dev/null | \
-		sed -nE 's/^<testcase classname="([^"]*)" name="([^"]*)".*<skipped [^>]*message="([^"]*)".*/  \1.\2: \3/p' || true); \
+		sed -nE 's/^<testcase classname="([^"]*)" name="([^"]*)".*<skipped [^>]*message="([^"]*)".*/  \1.\2: \3/p' | \
+		sed 's/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&#10;/ /g; s/&amp;/\&/g' || true); \
 	echo "== make test"; printf '%s' "$$table"; \
 	printf '  %-11s %-7s %5d s (with what had to be set up)\n' all "$$(test $$code = 0 && echo passed || echo FAILED)" $$(($$(date +%s) - $(STARTED))); \
 	if test -n "$$skipped"; then echo "  skipped:"; printf '%s\n' "$${skipped%$$'\n'}" | sed 's/^/  /'; else echo "  skipped: nothing"; fi; \

@@ -1,8 +1,8 @@
 """The benchmark's peer on kubernetes_asyncio: a list, a watch and a queue with workers, as its users write them.
 
 Called by the driver on a namespace that already holds the objects; each gets one merge patch on its status. It ends
-when the last patch is answered, and prints one line of JSON. It does not recover from a lost watch: that library leaves
-it to the user.
+when the last patch is answered, and prints one line of JSON. It does not recover from a lost watch: that library
+leaves it to the user.
 """
 
 from __future__ import annotations

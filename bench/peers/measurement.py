@@ -1,7 +1,7 @@
 """What every Python peer of the benchmarks has in common: its arguments, and the line of JSON that it ends with.
 
-Called by the peers beside it, which the driver starts from the root of the checkout with `python -m bench.peers.NAME`.
-It never talks to Kubernetes.
+Called by the peers beside it, which the driver starts from the root of the checkout with `python -m
+bench.peers.NAME`. It never talks to Kubernetes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ import resource
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 GROUP = "bench.edgewright.dev"
 VERSION = "v1"
 PLURAL = "benches"
 
 
-def parse_arguments(description: str | None) -> argparse.Namespace:
-    """The arguments that every peer takes: the driver creates the objects before it starts one."""
+def parse_arguments(description: str | None, **more: dict[str, Any]) -> argparse.Namespace:
+    """The arguments that every peer takes, and its own; the driver creates the objects before it starts one."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kubeconfig", required=True, help="the file that says where the API server is")
     parser.add_argument("--namespace", required=True, help="the namespace that holds the objects")
     parser.add_argument("--objects", required=True, type=int, help="how many objects there are")
     parser.add_argument("--workers", default=16, type=int, help="how many are reconciled at once")
+    for name, options in more.items():
+        parser.add_argument(f"--{name}", **options)
     return parser.parse_args()
 
 

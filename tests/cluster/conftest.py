@@ -1,7 +1,7 @@
-"""What tests on a real API server ask for: a shared control plane, a namespace of their own, a control plane of their own.
+"""What tests on a real API server ask for: a shared control plane, a namespace, or a control plane of their own.
 
-pytest calls these fixtures. They are synchronous and hold nothing of an event loop, so synchronous and asynchronous tests
-use them alike; a control plane's directory is removed unless a test that used it failed.
+pytest calls these fixtures. They are synchronous and hold nothing of an event loop, so synchronous and asynchronous
+tests use them alike. A control plane's directory never stays behind, unless a test failed while it ran.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _run(request: pytest.FixtureRequest, **settings: Any) -> Iterator[ControlPla
     try:
         control_plane = ControlPlane(**settings)
     except NotBuiltError as missing:
-        pytest.fail(str(missing), pytrace=False)
+        raise pytest.fail.Exception(str(missing), pytrace=False) from None
     failed_before = request.session.testsfailed
     keep = True
     try:

@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,14 +26,12 @@ from tests.harness import (
     PortTakenError,
     Process,
     ProcessError,
-    Proxy,
-    RequestError,
     WaitError,
-    free_port,
     programs,
     wait_until,
     wait_until_async,
 )
+from tests.harness.workspace import Workspace, sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,6 +47,11 @@ def _alive(pid: int) -> bool:
 
 def _config_map(name: str, size: int = 0) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": "x" * size}}
+
+
+def _connect(control_plane: ControlPlane, url: str, *, timeout: float = 10) -> http.client.HTTPSConnection:
+    address = urllib.parse.urlsplit(url).netloc
+    return http.client.HTTPSConnection(address, context=control_plane.admin_tls, timeout=timeout)
 
 
 # Waiting
@@ -117,16 +119,8 @@ def test_a_process_started_in_a_thread_outlives_the_thread(sleeper: Process) -> 
     thread = threading.Thread(target=sleeper.restart)
     thread.start()
     thread.join()
-    # The kernel sends the signal of a dead parent before the thread counts as joined; a second program proves the order.
-    assert not wait_is_gone(sleeper.pid)
-
-
-def wait_is_gone(pid: int, timeout: float = 0.2) -> bool:
-    try:
-        wait_until(lambda: not _alive(pid), timeout=timeout, what="it is gone")
-    except WaitError:
-        return False
-    return True
+    with pytest.raises(WaitError):
+        wait_until(lambda: not sleeper.running, timeout=0.2, what="it dies with the thread")
 
 
 @pytest.mark.parametrize(
@@ -156,6 +150,18 @@ def test_every_process_dies_when_the_test_process_is_killed(tmp_path: Path) -> N
         assert [_alive(pid) for pid in pids] == [True, True]
         child.kill()
     wait_until(lambda: not any(_alive(pid) for pid in pids), timeout=5, what="etcd and the API server are gone")
+    (left_behind,) = tmp_path.iterdir()
+    ControlPlane(directory=tmp_path).stop()
+    assert not left_behind.exists()
+
+
+def test_a_sweep_leaves_alone_what_is_in_use_or_kept(tmp_path: Path) -> None:
+    used, kept = Workspace(tmp_path), Workspace(tmp_path)
+    kept.release(keep=True)
+    sweep(tmp_path)
+    assert set(tmp_path.iterdir()) == {used.path, kept.path}
+    used.release(keep=False)
+    assert set(tmp_path.iterdir()) == {kept.path}
 
 
 # The control plane
@@ -163,30 +169,199 @@ def test_every_process_dies_when_the_test_process_is_killed(tmp_path: Path) -> N
 
 def test_a_missing_program_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(programs, "directory", lambda: tmp_path)
-    with pytest.raises(NotBuiltError, match="^etcd is not built: run make kubernetes first$"):
+    with pytest.raises(NotBuiltError, match=r"^etcd is not built: run make kubernetes first$"):
         ControlPlane()
 
 
 def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="unknown parts \\['cloud'\\]: choose from controller-manager, scheduler, kwok"
-    ):
+    with pytest.raises(ValueError, match=r"unknown parts \['cloud'\]: choose from controller-manager, scheduler, kwok"):
         ControlPlane(parts={"cloud"})
 
 
-def test_a_taken_port_is_replaced_by_another(own_cluster: ControlPlane, tmp_path: Path) -> None:
-    with ControlPlane(directory=tmp_path) as unused:
-        pass
-    assert not unused.directory.exists()
+def test_a_port_that_is_taken_is_replaced(tmp_path: Path) -> None:
+    control_plane = ControlPlane(directory=tmp_path)
+    with socket.create_server(("127.0.0.1", control_plane.port)) as taken, control_plane:
+        assert control_plane.port != taken.getsockname()[1]
+        assert control_plane.kubectl("get", "namespaces", "default", "-o", "name").stdout == "namespace/default\n"
 
 
 def test_two_control_planes_run_side_by_side(cluster: ControlPlane, own_cluster: ControlPlane) -> None:
-    own_cluster.request("POST", "/api/v1/namespaces/default/configmaps", _config_map("here"))
-    assert own_cluster.exists("/api/v1/namespaces/default/configmaps/here")
-    assert not cluster.exists("/api/v1/namespaces/default/configmaps/here")
+    path = "/api/v1/namespaces/default/configmaps"
+    own_cluster.request("POST", path, _config_map("here"))
+    assert own_cluster.exists(f"{path}/here")
+    assert not cluster.exists(f"{path}/here")
+    stranger = _connect(cluster, own_cluster.server)
     with pytest.raises(ssl.SSLCertVerificationError):
-        _connect(cluster.admin_tls, own_cluster.server).request("GET", "/version")
+        stranger.request("GET", "/version")
 
 
-def _connect(tls: ssl.SSLContext, url: str) -> http.client.HTTPSConnection:
-    return http.client.HTTPSConnection(urllib.parse.urlsplit(url).netloc, context=tls, timeout=10)
+def test_a_namespace_is_named_after_its_test(cluster: ControlPlane, namespace: str) -> None:
+    assert namespace.startswith("a-namespace-is-named-after-its-test-")
+    assert cluster.exists(f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+
+
+def test_kubectl_reads_its_input_and_raises_what_it_wrote(cluster: ControlPlane, namespace: str) -> None:
+    applied = cluster.kubectl("apply", "-n", namespace, "-f", "-", input=json.dumps(_config_map("made")))
+    assert applied.stdout == "configmap/made created\n"
+    with pytest.raises(KubectlError, match='configmaps "missing" not found'):
+        cluster.kubectl("get", "-n", namespace, "configmap", "missing")
+
+
+def test_a_user_has_the_rights_of_his_groups(cluster: ControlPlane, namespace: str) -> None:
+    nobody, reader = cluster.kubeconfig_for("nobody"), cluster.kubeconfig_for("reader", ["system:monitoring"])
+    assert cluster.kubectl("--kubeconfig", str(reader), "get", "--raw", "/metrics").stdout
+    with pytest.raises(KubectlError, match='User "nobody" cannot get path "/metrics"'):
+        cluster.kubectl("--kubeconfig", str(nobody), "get", "--raw", "/metrics")
+
+
+def test_a_token_is_good_until_it_has_ended(cluster: ControlPlane, namespace: str) -> None:
+    def who_am_i(lifetime: float) -> str:
+        token = cluster.service_account_token(namespace, "default", lifetime=lifetime)
+        kubeconfig = cluster.kubeconfig_with({"token": token})
+        return cluster.kubectl("--kubeconfig", str(kubeconfig), "auth", "whoami", "-o", "json").stdout
+
+    assert json.loads(who_am_i(600))["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
+    with pytest.raises(KubectlError, match="must be logged in"):
+        who_am_i(-90)
+
+
+def test_what_is_forgotten_is_answered_with_410(own_cluster: ControlPlane) -> None:
+    """On a custom resource too: its watch cache is made by the first request for it and not at the start."""
+    things, config_maps = "/apis/test.example/v1/namespaces/default/things", "/api/v1/namespaces/default/configmaps"
+    own_cluster.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _CUSTOM_RESOURCE)
+    wait_until(lambda: own_cluster.exists(things), what="the custom resource is served")
+    before = _version(own_cluster, config_maps)
+    own_cluster.request("POST", config_maps, _config_map("later"))
+    own_cluster.compact_etcd()
+    assert _watched(own_cluster, config_maps, before) == ["ADDED later"]  # etcd has forgotten, the watch cache has not
+
+    last = _version(own_cluster, config_maps)
+    own_cluster.forget_history()
+    for path in (config_maps, things):
+        assert _watched(own_cluster, path, before) == ["ERROR 410"]
+        assert _watched(own_cluster, path, last) == ["ERROR 410"]
+    assert _watched(own_cluster, config_maps, _version(own_cluster, config_maps)) == []
+
+
+_CUSTOM_RESOURCE = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "things.test.example"},
+    "spec": {
+        "group": "test.example",
+        "names": {"kind": "Thing", "plural": "things"},
+        "scope": "Namespaced",
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}},
+        ],
+    },
+}
+
+
+def _version(control_plane: ControlPlane, path: str) -> str:
+    return str(control_plane.request("GET", path)["metadata"]["resourceVersion"])
+
+
+def _watched(control_plane: ControlPlane, path: str, version: str) -> list[str]:
+    """What a watch from this resourceVersion says within a second."""
+    url = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds=1"
+    events = map(json.loads, control_plane.kubectl("get", "--raw", url).stdout.splitlines())
+    return [f"{event['type']} {event['object'].get('code') or event['object']['metadata']['name']}" for event in events]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with every part, shared by the tests that kill one after the other."""
+    everything = ("controller-manager", "scheduler", "kwok")
+    with ControlPlane(parts=everything, audit=True, directory=tmp_path_factory.mktemp("whole")) as control_plane:
+        yield control_plane
+
+
+def _run_a_pod(control_plane: ControlPlane, name: str) -> None:
+    """A Pod becomes Running and goes: every part has done its share."""
+    path = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    control_plane.request("POST", path, {"metadata": {"name": name}, "spec": spec})
+
+    def running() -> bool:
+        pod = control_plane.request("GET", f"{path}/{name}")
+        return bool(pod["status"]["phase"] == "Running" and pod["spec"]["nodeName"] == NODE and pod["status"]["podIP"])
+
+    wait_until(running, what=f"the Pod {name} is running")
+    control_plane.request("DELETE", f"{path}/{name}")
+    wait_until(lambda: not control_plane.exists(f"{path}/{name}"), what=f"the Pod {name} is gone")
+
+
+def test_the_simulated_node_is_ready_and_runs_a_pod(whole: ControlPlane) -> None:
+    def ready() -> bool:
+        conditions = whole.request("GET", f"/api/v1/nodes/{NODE}")["status"].get("conditions", [])
+        return {"Ready": "True"}.items() <= {condition["type"]: condition["status"] for condition in conditions}.items()
+
+    wait_until(ready, what="the node is ready")
+    wait_until(lambda: whole.exists("/api/v1/namespaces/default/serviceaccounts/default"), what="Pods are allowed")
+    _run_a_pod(whole, "first")
+
+
+@pytest.mark.parametrize("part", ["etcd", "api", "controller_manager", "scheduler", "kwok"])
+def test_a_part_that_is_killed_comes_back(whole: ControlPlane, part: str) -> None:
+    process: Process = getattr(whole, part)
+    before, server = process.pid, whole.server
+    name = f"kept-{part.replace('_', '-')}"
+    whole.request("POST", "/api/v1/namespaces/default/configmaps", _config_map(name))
+    process.kill()
+    assert not process.running
+    process.restart()
+    whole.wait_ready()
+    assert process.pid != before
+    assert whole.server == server
+    assert whole.exists(f"/api/v1/namespaces/default/configmaps/{name}")
+    _run_a_pod(whole, name)
+
+
+def test_an_api_server_that_is_asked_to_end_ends_in_spite_of_its_watchers(whole: ControlPlane) -> None:
+    whole.api.terminate()
+    assert whole.api.returncode == 0  # and not -9
+    whole.api.restart()
+
+
+def test_the_audit_log_has_a_line_a_request(whole: ControlPlane) -> None:
+    path = "/api/v1/namespaces/default/configmaps/counted"
+    for _ in range(3):
+        assert not whole.exists(path)
+
+    def codes() -> list[int]:
+        return [event["responseStatus"]["code"] for event in whole.audit_events() if event["requestURI"] == path]
+
+    wait_until(lambda: codes() == [404, 404, 404], what="the three requests are written down")
+
+
+def test_a_stopped_api_server_is_silent_and_goes_on(whole: ControlPlane) -> None:
+    whole.api.stop()
+    connection = _connect(whole, whole.server, timeout=0.3)
+    with pytest.raises(TimeoutError):
+        connection.request("GET", "/version")
+    whole.api.resume()
+    assert whole.request("GET", "/version")["minor"] == "36"
+
+
+def test_logs_are_kept_when_a_test_fails_and_only_then(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.cluster.conftest import *\n")
+    (tmp_path / "test_inner.py").write_text(
+        "from pathlib import Path\n"
+        "def test_passes(own_cluster): Path('passes').write_text(str(own_cluster.directory))\n"
+        "def test_fails(own_cluster): Path('fails').write_text(str(own_cluster.directory)); assert False\n"
+    )
+    inner = subprocess.run(
+        [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", tmp_path, "-p", "no:cacheprovider", tmp_path],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 failed, 1 passed" in inner.stdout
+    assert not Path((tmp_path / "passes").read_text()).exists()
+    kept = Path((tmp_path / "fails").read_text())
+    assert f"kept in {kept}\n" in inner.stdout
+    assert "Serving securely" in (kept / "api.log").read_text()
+    shutil.rmtree(kept)

@@ -140,7 +140,7 @@ class TokenKey:
         return path, _write_private(directory / f"{name}.key", _pem(self._key))
 
     def sign(self, claims: Mapping[str, Any], *, lifetime: float) -> str:
-        """A token (JWT, ES256) with these claims that ends in `lifetime` seconds, or has ended where that is negative."""
+        """A token (JWT, ES256) with these claims that ends in `lifetime` seconds, or has ended if that is negative."""
         issued = int(time.time() + min(lifetime, 0)) - 1
         times = {"iat": issued, "nbf": issued, "exp": int(time.time() + lifetime)}
         signed = ".".join(

@@ -1,8 +1,8 @@
 """A real Kubernetes control plane for tests: etcd and kube-apiserver as processes, more parts where a test asks.
 
 Fixtures in `tests/cluster` and the benchmarks start it; tests reach it by kubeconfig, by `kubectl` and by `request`,
-and hurt its parts through the verbs of `Process`. All that it writes lies in one directory of its own under `build/`. It
-is synchronous and tied to no event loop: an asynchronous test that must go on meanwhile calls it by `asyncio.to_thread`.
+and hurt its parts through the verbs of `Process`. All that it writes lies in a directory of its own under `build/`. It
+is tied to no event loop and waits synchronously: a test whose loop must go on meanwhile uses `asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ import itertools
 import json
 import re
 import secrets
-import shutil
 import ssl
 import subprocess
-import tempfile
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +29,7 @@ from .processes import PortTakenError, Process, free_port
 from .programs import HOST, ISSUER, NODE, SERVICE_RANGE
 from .proxy import Proxy
 from .waiting import wait_until
+from .workspace import Workspace
 
 _NAMES = (
     "kubernetes",
@@ -94,9 +93,8 @@ class ControlPlane:
         self._numbers = itertools.count(1)
         self._processes: dict[str, Process] = {}
         programs.require(self.parts)
-        base = directory or programs.ROOT / "build" / "clusters"
-        base.mkdir(parents=True, exist_ok=True)
-        self.directory = Path(tempfile.mkdtemp(dir=base))
+        self._workspace = Workspace(directory or programs.ROOT / "build" / "clusters")
+        self.directory = self._workspace.path
         self._files = self._write_files()
         self._choose_ports()
 
@@ -105,9 +103,9 @@ class ControlPlane:
         first_service = str(ipaddress.ip_network(SERVICE_RANGE)[1])
         serving = self._authority.server("kube-apiserver", names=_NAMES, addresses=[HOST, first_service])
         self.admin_tls = ssl.create_default_context(cafile=str(self.ca_file))
-        self.admin_tls.load_cert_chain(
-            *self._authority.client("admin", ["system:masters"]).write(self.directory, "admin")
-        )
+        """TLS as the administrator, for tests that open connections of their own."""
+        admin = self._authority.client("admin", ["system:masters"])
+        self.admin_tls.load_cert_chain(*admin.write(self.directory, "admin"))
         (self.directory / "audit-policy.yaml").write_text(json.dumps(_AUDIT_POLICY))
         return programs.Files(
             home=self.directory,
@@ -224,8 +222,7 @@ class ControlPlane:
     def stop(self, *, keep: bool = False) -> None:
         """Ends every part at once; removes the directory, or keeps it with the logs in it."""
         self._kill_parts()
-        if not keep:
-            shutil.rmtree(self.directory)
+        self._workspace.release(keep=keep)
 
     def __enter__(self) -> Self:
         try:
@@ -293,7 +290,7 @@ class ControlPlane:
 
     def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Any:
         """One request as the administrator: the decoded answer, or RequestError."""
-        code, answer = self._ask(method, f"{self.server}{path}", body, content_type=content_type)
+        code, answer = self._ask_api(method, path, body, content_type=content_type)
         if code >= 400:
             raise RequestError(method, path, code, answer)
         return json.loads(answer)
@@ -310,7 +307,7 @@ class ControlPlane:
 
     def exists(self, path: str) -> bool:
         """Whether there is an object at this path."""
-        code, answer = self._ask("GET", f"{self.server}{path}")
+        code, answer = self._ask_api("GET", path)
         if code not in {200, 404}:
             raise RequestError("GET", path, code, answer)
         return code == 200
@@ -341,6 +338,13 @@ class ControlPlane:
         self.compact_etcd()
         self.api.kill()
         self.api.restart()
+
+    def _ask_api(self, method: str, path: str, body: Any = None, **settings: Any) -> tuple[int, str]:
+        def served() -> tuple[int, str] | None:
+            code, answer = self._ask(method, f"{self.server}{path}", body, **settings)
+            return None if code == 429 else (code, answer)  # a kind that has just been installed says so for a moment
+
+        return wait_until(served, what=f"the API server has time for {method} {path}", interval=0.1)
 
     def _ask_etcd(self, path: str, body: Mapping[str, Any]) -> Any:
         code, answer = self._ask("POST", f"http://{HOST}:{self._etcd_port}{path}", body)

@@ -73,6 +73,11 @@ class Process:
         """Whether the program is there, continued or stopped."""
         return self._running is not None and self._running.poll() is None
 
+    @property
+    def returncode(self) -> int | None:
+        """How the program ended, as subprocess puts it; None while it runs."""
+        return None if self._running is None else self._running.poll()
+
     def start(self) -> None:
         """Starts the program without waiting for it."""
         if self.running:

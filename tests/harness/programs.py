@@ -132,7 +132,6 @@ def kwok(files: Files, *, port: int, kubeconfig: Path) -> list[str]:
         f"--kubeconfig={kubeconfig}",
         f"--config={STAGES}",
         f"--manage-single-node={NODE}",
-        "--node-lease-duration-seconds=40",
         f"--server-address={HOST}:{port}",
         f"--tls-cert-file={certificate}",
         f"--tls-private-key-file={key}",

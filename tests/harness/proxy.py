@@ -48,7 +48,8 @@ class _Connection:
             _reset(writer)
 
     async def run(self, client: asyncio.StreamReader, target: tuple[str, int]) -> None:
-        """Carries bytes in both directions until one side is done or the connection is cut."""
+        """Carries bytes in both directions until both sides are done, one fails, or the connection is cut."""
+        done = False
         try:
             await self._proxy.moving.wait()
             server, to_server = await asyncio.open_connection(*target)
@@ -57,28 +58,32 @@ class _Connection:
             async with asyncio.TaskGroup() as directions:
                 directions.create_task(self._carry(client, to_server, from_server=False))
                 directions.create_task(self._carry(server, to_client, from_server=True))
+            done = True
         except* OSError:
             pass  # one side is gone or never was: the other one learns it below
         finally:
-            self.cut()
+            for writer in self._writers:
+                if done:
+                    writer.close()  # what is still on its way arrives
+                else:
+                    _reset(writer)
 
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, from_server: bool) -> None:
-        sink.transport.set_write_buffer_limits(
-            high=0
-        )  # so that drain waits for the other side and slowness is passed on
-        while data := await source.read(self._proxy.chunk):
-            await self._proxy.moving.wait()
-            last = from_server and self._budget is not None and len(data) >= self._budget
-            if from_server and self._budget is not None:
-                data = data[: self._budget]
-                self._budget -= len(data)
-            if data:
-                sink.write(data)
+        sink.transport.set_write_buffer_limits(high=0)  # drain waits for the other side: slowness is passed on
+        while data := await source.read(_CHUNK):
+            while data:
+                await self._proxy.moving.wait()
+                piece = data[: self._proxy.step]
+                if from_server and self._budget is not None:
+                    piece = piece[: self._budget]
+                    self._budget -= len(piece)
+                sink.write(piece)
                 await sink.drain()
-            if last:
-                self.cut()
-                return
-            await self._proxy.delay(len(data))
+                if from_server and self._budget == 0:
+                    self.cut()
+                    return
+                data = data[len(piece) :]
+                await self._proxy.delay(len(piece))
         if not sink.transport.is_closing():
             sink.write_eof()
 
@@ -113,7 +118,7 @@ class Proxy:
         return len(self._connections)
 
     @property
-    def chunk(self) -> int:
+    def step(self) -> int:
         """How many bytes are moved at once: few where the proxy is slow, so that they come evenly."""
         return _CHUNK if self._rate is None else max(1, min(_CHUNK, int(self._rate / 20)))
 
@@ -213,5 +218,7 @@ class Proxy:
         self._connections[connection] = task
         try:
             await connection.run(reader, self._target)
+        except asyncio.CancelledError:
+            pass  # by `cut`: the task has nothing more to do, and asyncio's streams take a cancelled one for an error
         finally:
             del self._connections[connection]

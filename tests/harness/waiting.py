@@ -23,7 +23,7 @@ class WaitError(AssertionError):
         super().__init__(f"waited {timeout:g} s in vain: {what}")
 
 
-def wait_until(condition: Callable[[], T], *, timeout: float = 30, what: str, interval: float = _INTERVAL) -> T:
+def wait_until(condition: Callable[[], T | None], *, timeout: float = 30, what: str, interval: float = _INTERVAL) -> T:
     """Calls the condition until it returns something true, and returns that."""
     deadline = time.monotonic() + timeout
     while True:
@@ -35,7 +35,7 @@ def wait_until(condition: Callable[[], T], *, timeout: float = 30, what: str, in
 
 
 async def wait_until_async(
-    condition: Callable[[], T], *, timeout: float = 30, what: str, interval: float = _INTERVAL
+    condition: Callable[[], T | None], *, timeout: float = 30, what: str, interval: float = _INTERVAL
 ) -> T:
     """The same for an asynchronous test: the event loop goes on between the calls."""
     deadline = time.monotonic() + timeout

@@ -79,6 +79,7 @@ class Schema:
 
     `required`, `nullable` and `defaulted` are worked out from the field (no default; `None` among its types; a default
     that is not empty) and are set only to say otherwise: a struct often has to decode more than new objects may hold.
+    A struct at its defaults counts as empty; with `defaulted=True` the server fills it in with everything inside it.
     """
 
     min_length: int | None = None

@@ -94,7 +94,7 @@ def kind_schema(kind: type[Resource]) -> JsonSchema:
         "apiVersion": {"description": "The version of the schema that this object is written in.", "type": "string"},
         "kind": {"description": "The name of the resource that this object is.", "type": "string"},
         "metadata": {"type": "object"},
-        **schema["properties"],
+        **schema.get("properties", {}),
     }
     return schema
 
@@ -161,7 +161,7 @@ def _server_default(field: msgspec.structs.FieldInfo, says: Schema, place: _Plac
 def _spelled_out(value: Any) -> Any:
     """A default with the defaults inside it: the server checks CEL rules against it before it fills those in."""
     if not isinstance(value, msgspec.Struct):
-        return msgspec.to_builtins(value)
+        return msgspec.json.decode(msgspec.json.encode(value, order="deterministic"))
     inside = {field.encode_name: getattr(value, field.name) for field in msgspec.structs.fields(value)}
     return {name: _spelled_out(item) for name, item in inside.items() if msgspec.to_builtins(item)}
 

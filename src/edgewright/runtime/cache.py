@@ -143,7 +143,7 @@ class Cache(Generic[R]):
         """Calls `subscriber` for every object that is there (as an initial change) and then for every change."""
         self._subscribers.append(subscriber)
         for obj in list(self._objects.values()):
-            subscriber(Change(None, obj, initial=True))
+            self._tell_one(subscriber, Change(None, obj, initial=True))
 
     async def run(self) -> None:
         """Keeps the copy true until cancelled."""
@@ -211,10 +211,13 @@ class Cache(Generic[R]):
 
     def _tell(self, change: Change[R]) -> None:
         for subscriber in self._subscribers:
-            try:
-                subscriber(change)
-            except Exception as error:  # one subscriber's mistake must not cost the others their change
-                _log.error("a subscriber failed", kind=str(self.kind), key=change.latest.key, error=error)
+            self._tell_one(subscriber, change)
+
+    def _tell_one(self, subscriber: Subscriber[R], change: Change[R]) -> None:
+        try:
+            subscriber(change)
+        except Exception as error:  # one subscriber's mistake must not cost the others their change
+            _log.error("a subscriber failed", kind=str(self.kind), key=change.latest.key, error=error)
 
 
 class _Index(Generic[R]):

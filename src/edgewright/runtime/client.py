@@ -18,7 +18,7 @@ import msgspec
 
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.config import Config
-from edgewright.runtime.errors import Status, Undecodable, error_for
+from edgewright.runtime.errors import UNFIT, Conflict, Invalid, KubernetesError, Undecodable, error_for, status_from
 from edgewright.runtime.objects import Key, Kind, ObjectMeta, RawObject, Resource
 from edgewright.runtime.patches import JsonPatch, MergePatch, conditional, merge_diff
 from edgewright.runtime.transport import Fence, Transport
@@ -38,6 +38,26 @@ class Partial(msgspec.Struct, frozen=True, gc=False):
     """An object of which only the metadata is of interest, or can be read."""
 
     metadata: ObjectMeta = ObjectMeta()
+
+
+class _Identity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Identified(msgspec.Struct, frozen=True, gc=False):
+    """As `Partial`, for an object in whose metadata something else does not fit: which one it is can still be told."""
+
+    metadata: _Identity = _Identity()
+
+
+class _ScaleSpec(msgspec.Struct, frozen=True, gc=False):
+    replicas: int = 0
+
+
+class _Scale(msgspec.Struct, frozen=True, gc=False):
+    spec: _ScaleSpec = _ScaleSpec()
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
@@ -82,17 +102,26 @@ class Client:
     """The verbs of one API server. Cheap to make: connections are opened when they are needed."""
 
     def __init__(
-        self, config: Config, *, connections: int = 16, timeout: float = 30.0, clock: Clock | None = None
+        self,
+        config: Config,
+        *,
+        connections: int = 16,
+        timeout: float = 30.0,
+        retries: int = 5,
+        clock: Clock | None = None,
     ) -> None:
         self.config = config
-        self.transport = Transport(config, connections=connections, timeout=timeout, clock=clock)
+        self.transport = Transport(config, connections=connections, timeout=timeout, retries=retries, clock=clock)
         self._timeout = timeout
+        self._retries = retries
         self._clock = clock
         self._typed: dict[type[Resource], Api[Any]] = {}
 
     def fenced(self, fence: Fence, *, connections: int = 16) -> Client:
         """A client for the same server, with connections of its own, that sends nothing after the fence's deadline."""
-        sibling = Client(self.config, connections=connections, timeout=self._timeout, clock=self._clock)
+        sibling = Client(
+            self.config, connections=connections, timeout=self._timeout, retries=self._retries, clock=self._clock
+        )
         sibling.transport.fence = fence
         sibling.transport.on_answer = self.transport.on_answer
         return sibling
@@ -204,13 +233,19 @@ class Api(Generic[T]):
                     continue
                 lines = b"".join(pending).split(b"\n")
                 pending = [tail] if tail else []
-                yield [self._event(line) for line in lines if line]
+                batch: WatchEvents = []
+                try:
+                    batch += (self._event(line) for line in lines if line)
+                except KubernetesError:
+                    yield batch  # what came before it in the same breath has happened
+                    raise
+                yield batch
 
     def decode(self, body: bytes | msgspec.Raw) -> T:
         """The object in a body; Undecodable names it where it does not fit our type."""
         try:
             return self._one.decode(body)  # type: ignore[no-any-return]
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNFIT as error:
             raise Undecodable(f"{self.kind} {read_metadata(body).name}: {error}") from error
 
     # --- writing ---------------------------------------------------------------------------------------------------
@@ -218,7 +253,7 @@ class Api(Generic[T]):
     async def create(self, obj: T, *, dry_run: bool = False) -> T:
         """Makes a new object; AlreadyExists where the name is taken."""
         body = self._encode(obj)
-        metadata = body["metadata"]
+        metadata = body.get("metadata", {})
         if self._transport.fence is not None and not metadata.get("name"):
             raise ValueError(f"{self.kind}: under a lease an object is created with a fixed name, never generateName")
         query = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
@@ -237,14 +272,18 @@ class Api(Generic[T]):
         """Server-side apply: makes these fields so, and the object where it is missing; leaves other fields alone."""
         body = self._encode(obj)
         metadata = body["metadata"]
-        self._demand_condition("apply", metadata.get("resourceVersion", ""), metadata.get("uid", ""))
+        uid = metadata.get("uid", "")
+        if subresource is None and self._transport.fence is not None and not uid:
+            # With a resource version alone the server would make an object anew that was deleted meanwhile.
+            raise ValueError(f"{self.kind}: under a lease an apply needs a uid as a precondition")
+        self._demand_condition("apply", metadata.get("resourceVersion", ""), uid, subresource)
         query = {
             "fieldManager": manager,
             **({"force": "true"} if force else {}),
             **({"dryRun": "All"} if dry_run else {}),
         }
         path = self._path(Key(metadata.get("namespace", ""), metadata["name"]), subresource)
-        return self.decode(await self._send("PATCH", path, query, body, "application/apply-patch+yaml"))
+        return self.decode(await self._send_patch(path, query, body, "application/apply-patch+yaml", uid=uid))
 
     async def patch(
         self,
@@ -255,13 +294,12 @@ class Api(Generic[T]):
         uid: str = "",
         subresource: str | None = None,
     ) -> T:
-        """Changes an object by a JSON merge patch (a dict) or a JSON patch (a list), where the conditions hold."""
-        self._demand_condition("patch", resource_version, uid)
+        """Changes an object by a JSON merge patch (a dict) or a JSON patch (a list); Conflict where it is another."""
+        self._demand_condition("patch", resource_version, uid, subresource)
         body = conditional(change, resource_version=resource_version, uid=uid)
         query = {"fieldManager": FIELD_MANAGER}
-        return self.decode(
-            await self._send("PATCH", self._path(key, subresource), query, body, _PATCH_TYPES[type(change)])
-        )
+        content_type = _PATCH_TYPES[type(change)]
+        return self.decode(await self._send_patch(self._path(key, subresource), query, body, content_type, uid=uid))
 
     async def delete(
         self,
@@ -301,13 +339,16 @@ class Api(Generic[T]):
 
     async def get_scale(self, key: Key) -> int:
         """The number of replicas that is asked for, by the scale subresource."""
-        body = msgspec.json.decode(await self._transport.request("GET", self._path(key, "scale")))
-        return int(body.get("spec", {}).get("replicas", 0))
+        body = await self._transport.request("GET", self._path(key, "scale"))
+        try:
+            return _decode_scale(body).spec.replicas
+        except UNFIT as error:
+            raise Undecodable(f"scale of {self.kind} {key}: {error}") from error
 
-    async def set_scale(self, key: Key, replicas: int, *, resource_version: str = "", uid: str = "") -> None:
+    async def set_scale(self, key: Key, replicas: int, *, resource_version: str = "") -> None:
         """Asks for that many replicas, by the scale subresource."""
-        self._demand_condition("scale", resource_version, uid)
-        change = conditional({"spec": {"replicas": replicas}}, resource_version=resource_version, uid=uid)
+        self._demand_condition("scale", resource_version, "", "scale")
+        change = conditional({"spec": {"replicas": replicas}}, resource_version=resource_version, uid="")
         query = {"fieldManager": FIELD_MANAGER}
         await self._send("PATCH", self._path(key, "scale"), query, change, _PATCH_TYPES[dict])
 
@@ -320,24 +361,40 @@ class Api(Generic[T]):
             method, path, query=query, body=msgspec.json.encode(body), content_type=content_type
         )
 
+    async def _send_patch(
+        self, path: str, query: Mapping[str, str], body: object, content_type: str, *, uid: str
+    ) -> bytes:
+        try:
+            return await self._send("PATCH", path, query, body, content_type)
+        except Invalid as error:
+            if uid and any(cause.field == "metadata.uid" for cause in error.causes):
+                # To the server a patch with another uid is a try to change it; to the caller it is a condition.
+                status = msgspec.structs.replace(error.status, code=409, reason=Conflict.reason)
+                raise Conflict(status, request=error.request) from error
+            raise
+
     def _path(self, key: Key, subresource: str | None = None) -> str:
         return self.kind.path(key.namespace, key.name, subresource)
 
     def _encode(self, obj: Any) -> RawObject:
         return obj.to_raw() if isinstance(obj, Resource) else obj
 
-    def _demand_condition(self, verb: str, resource_version: str, uid: str) -> None:
+    def _demand_condition(self, verb: str, resource_version: str, uid: str, subresource: str | None = None) -> None:
+        if subresource is not None and uid and not resource_version:
+            # Tried on 1.36: the server takes the metadata of the object that is there and compares no uid.
+            raise ValueError(
+                f"{self.kind}: a {verb} of {subresource} is not conditional by uid: give a resource version"
+            )
         if self._transport.fence is not None and not (resource_version or uid):
             raise ValueError(f"{self.kind}: under a lease a {verb} needs a resource version or a uid as a precondition")
 
     def _event(self, line: bytes) -> WatchEvent:
         try:
             event = _decode_event(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNFIT as error:
             raise Undecodable(f"{self.kind}: a watch event is not JSON: {error}") from error
         if event.type == "ERROR":
-            status = _decode_status(event.object)
-            raise error_for(status, request=f"watch of {self.kind}")
+            raise error_for(status_from(None, event.object), request=f"watch of {self.kind}")
         return event
 
     def _decode_page(self, body: bytes) -> tuple[Page[T], str]:
@@ -345,7 +402,7 @@ class Api(Generic[T]):
             whole = self._many.decode(body)
         except msgspec.ValidationError:
             return self._decode_page_one_by_one(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNFIT as error:
             raise Undecodable(f"list of {self.kind}: {error}") from error
         return Page(whole.items or [], whole.metadata.resource_version), whole.metadata.continue_
 
@@ -353,13 +410,13 @@ class Api(Generic[T]):
         """The slow way, for a page with an object that does not fit: that one is reported, the others are kept."""
         try:
             envelope = _decode_raw_envelope(body)
-        except msgspec.DecodeError as error:
+        except UNFIT as error:
             raise Undecodable(f"list of {self.kind}: {error}") from error
         page: Page[T] = Page([], envelope.metadata.resource_version)
         for item in envelope.items or ():
             try:
                 page.items.append(self._one.decode(item))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except UNFIT as error:
                 metadata = read_metadata(item)
                 key = Key(metadata.namespace, metadata.name)
                 page.unread.append(Unread(key, metadata.resource_version, str(error)))
@@ -380,17 +437,21 @@ class RawApi(Api[RawObject]):
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
-_decode_status = msgspec.json.Decoder(Status).decode
 _decode_partial = msgspec.json.Decoder(Partial).decode
+_decode_identified = msgspec.json.Decoder(_Identified).decode
+_decode_scale = msgspec.json.Decoder(_Scale).decode
 _decode_raw_envelope = msgspec.json.Decoder(_Envelope[msgspec.Raw]).decode
 
 
 def read_metadata(body: bytes | msgspec.Raw) -> ObjectMeta:
     """As much of an object's metadata as can be read; empty where nothing can."""
-    try:
-        return _decode_partial(body).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ObjectMeta()
+    for decode in (_decode_partial, _decode_identified):
+        try:
+            found = decode(body).metadata
+        except UNFIT:
+            continue
+        return found if isinstance(found, ObjectMeta) else ObjectMeta(**msgspec.structs.asdict(found))
+    return ObjectMeta()
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

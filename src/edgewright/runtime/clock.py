@@ -42,7 +42,7 @@ class Clock(Protocol):
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Calls `callback` in the event loop after that long."""
 
-    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[None]:
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
         """Raises TimeoutError in the block that is still running after that long; None means no limit."""
 
 
@@ -65,11 +65,9 @@ class SystemClock:
         """Calls `callback` in the running event loop after that long."""
         return asyncio.get_running_loop().call_later(seconds, callback)
 
-    @asynccontextmanager
-    async def timeout(self, seconds: float | None) -> AsyncIterator[None]:
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
         """Raises TimeoutError in the block that is still running after that long."""
-        async with asyncio.timeout(seconds):
-            yield
+        return asyncio.timeout(seconds)
 
 
 class _VirtualTimer:

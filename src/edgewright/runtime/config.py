@@ -19,6 +19,7 @@ import msgspec
 from yarl import URL
 
 from edgewright.runtime import kubeconfig as files
+from edgewright.runtime import logs
 from edgewright.runtime.credentials import (
     Anonymous,
     Basic,
@@ -34,8 +35,11 @@ from edgewright.runtime.tls import ClientTls, ConfigError, Pem, PemFile, certifi
 
 __all__ = ["Config", "ConfigError", "load"]
 
+log = logs.get("runtime.config")
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SECRETS = ("token", "tokenFile", "username", "password", "exec")
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
@@ -142,11 +146,15 @@ def _from_files(paths: list[Path], *, context: str | None, namespace: str | None
         raise ConfigError(f"{cluster.at('server')}: is missing")
     server = _url(cluster.text("server"), cluster.at("server"))
     tls = _tls(cluster) if server.startswith("https:") else None
+    server_name = cluster.text("tls-server-name")
+    if tls and not tls.can_check(server_name or URL(server).host or ""):
+        field_name = "tls-server-name" if server_name else "server"
+        raise ConfigError(f"{cluster.at(field_name)}: has a host name that cannot be one")
     return Config(
         server=server,
         namespace=namespace or own_namespace or "default",
         tls=tls,
-        tls_server_name=cluster.text("tls-server-name") or None,
+        tls_server_name=server_name or None,
         proxy=_proxy(cluster),
         credentials=_credentials(user, cluster, tls, environ),
         source=f"context {name} of {chosen.file}",
@@ -218,10 +226,13 @@ def _tls(cluster: Fields) -> ClientTls:
 def _credentials(user: Fields, cluster: Fields, tls: ClientTls | None, environ: Mapping[str, str]) -> Credentials:
     if user.has("auth-provider"):
         raise ConfigError(f"{user.at('auth-provider')}: was removed from Kubernetes, use an exec plugin instead")
-    found: Credentials = _in_headers(user) or Anonymous()
-    if isinstance(found, Anonymous) and user.has("exec"):
-        found = ExecPlugin(_exec(user.mapping("exec"), cluster), environ=environ, tls=tls)
-    return _impersonating(user, _with_certificate(user, found, tls))
+    found: Credentials = Anonymous()
+    if tls is not None:
+        found = _with_certificate(user, _in_headers(user) or _from_plugin(user, cluster, tls, environ) or found, tls)
+    elif any(user.has(name) for name in _SECRETS):
+        # As kubectl: anybody on the way could read and keep them.
+        log.warning("credentials are not sent over plain HTTP", reason=f"{cluster.at('server')}: is a http:// URL")
+    return _impersonating(user, found)
 
 
 def _in_headers(user: Fields) -> Credentials | None:
@@ -238,7 +249,13 @@ def _in_headers(user: Fields) -> Credentials | None:
     return Token(token, origin=user.at("token")) if token else None
 
 
-def _with_certificate(user: Fields, inner: Credentials, tls: ClientTls | None) -> Credentials:
+def _from_plugin(user: Fields, cluster: Fields, tls: ClientTls, environ: Mapping[str, str]) -> Credentials | None:
+    if not user.has("exec"):
+        return None
+    return ExecPlugin(_exec(user.mapping("exec"), cluster), environ=environ, tls=tls)
+
+
+def _with_certificate(user: Fields, inner: Credentials, tls: ClientTls) -> Credentials:
     certificate, key = user.pem("client-certificate"), user.pem("client-key")
     if certificate is None and key is None:
         return inner
@@ -246,8 +263,6 @@ def _with_certificate(user: Fields, inner: Credentials, tls: ClientTls | None) -
         raise ConfigError(f"{user.at('client-key')}: is missing, as there is a client-certificate")
     if certificate is None:
         raise ConfigError(f"{user.at('client-certificate')}: is missing, as there is a client-key")
-    if tls is None:
-        return inner
     if isinstance(certificate, Pem) and isinstance(key, Pem):
         tls.present(certificate, key)
         return inner

@@ -198,20 +198,25 @@ class Controller:
         try:
             async with self._clock.timeout(self._deadline):
                 result = await self._reconcile(key)
+            after = None if result is None else result.after
+            if after is not None:
+                self.queue.add_after(key, after)
         except LeaseLost:
-            return "error"  # whoever leads now does the work
+            # Whoever leads now does the work; that may be this process still, if a renewal came through at the last.
+            self.queue.retry(key)
+            return "error"
         except Conflict as error:
             # The cache was behind: ordinary. The next pass sees the newer object.
             _log.debug("the object changed meanwhile, trying again", error=error)
             self.queue.retry(key)
             return "error"
-        except Exception as error:  # whatever one key does must not stop the others
+        except (Exception, asyncio.CancelledError) as error:  # whatever one key does must not stop the others
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # the worker itself is to end; otherwise something that the pass waited for was cancelled
             late = self._clock.elapsed() - started >= self._deadline
             what = f"the pass was ended: it took {self._deadline:g} s" if late else "the pass failed"
             _log.error(what, again_in_seconds=round(self.queue.retry(key), 3), error=error)
             return "error"
         self.queue.forget(key)
-        if result is not None and result.after is not None:
-            self.queue.add_after(key, result.after)
-            return "requeue_after"
-        return "success"
+        return "success" if after is None else "requeue_after"

@@ -8,7 +8,6 @@ programs of others, have their own module `exec_plugin`.
 from __future__ import annotations
 
 import base64
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +16,11 @@ from urllib.parse import quote
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from edgewright.runtime import logs
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.tls import ClientTls, ConfigError, Mark, PemFile, PemSource, mark_of, read_bytes
 
-log = logging.getLogger(__name__)
+log = logs.get("runtime.credentials")
 
 LOOK_EVERY = 5.0
 """Seconds between two looks at whether a file was replaced."""
@@ -91,7 +91,7 @@ class Basic(_Fixed):
 
     def __init__(self, username: str, password: str) -> None:
         """Encode both as UTF-8, as Go does."""
-        encoded = base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
+        encoded = base64.b64encode(f"{username}:{password}".encode("utf-8", "replace")).decode("ascii")
         super().__init__(CIMultiDictProxy(CIMultiDict({"Authorization": f"Basic {encoded}"})))
 
 
@@ -147,7 +147,7 @@ class TokenFile:
             try:
                 self._headers = self._read()
             except ConfigError as error:
-                log.warning("%s; the token that it held before is still used", error)
+                log.warning("a token file cannot be read, the token it held before is used", reason=str(error))
         return self._headers
 
     def refused(self) -> None:
@@ -157,7 +157,7 @@ class TokenFile:
     def _read(self) -> Headers:
         data = read_bytes(self._path, origin=self._origin)
         if not data.strip():
-            raise CredentialsError(f"{self._origin}: {self._path} is empty")
+            raise CredentialsError(f"{self._origin}: {self._path}: is empty")
         return bearer(data.decode("utf-8", "replace").strip(), origin=f"{self._origin}: {self._path}")
 
 
@@ -195,7 +195,7 @@ class CertificateFiles:
             try:
                 self._load()
             except ConfigError as error:  # perhaps only one of the two is replaced yet
-                log.warning("%s; the certificate that was there before is still used", error)
+                log.warning("a new client certificate cannot be used, the old one is", reason=str(error))
         return await self._inner.headers()
 
     def refused(self) -> None:

@@ -46,8 +46,12 @@ class Unreachable(KubernetesError):
     """The server could not be reached, or the connection broke before the answer was complete."""
 
 
+class NoCredentials(KubernetesError):
+    """The credentials for a request cannot be had at the moment: the request was not sent."""
+
+
 class LeaseLost(KubernetesError):
-    """This process is not, or no longer, the leader: the request was not sent."""
+    """This process is not, or no longer, the leader: the request was not sent, or its answer was not waited for."""
 
 
 class Undecodable(KubernetesError):
@@ -182,15 +186,21 @@ def error_for(status: Status, *, request: str = "", retry_after: float | None = 
     return cls(status, request=request, retry_after=retry_after)
 
 
+# What a decoder raises for a body that does not fit; one that is nested deeper than Python goes is one of them.
+UNFIT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
-def status_from(code: int, body: bytes) -> Status:
-    """The Status in an answer's body, or one made up from a body that is none (a proxy's page, say)."""
+def status_from(code: int | None, body: bytes | msgspec.Raw) -> Status:
+    """The Status in an answer's body, or one made up from a body that is none (a proxy's page, say).
+
+    The code on the wire counts; in a watch there is none (None), and the Status must say it itself.
+    """
     try:
         status = _decode_status(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        text = body[:200].decode("utf-8", "replace").strip()
-        return Status(code=code, message=text)
-    # The code that counts is the one on the wire; some Status bodies carry none.
-    return msgspec.structs.replace(status, code=code) if status.code != code else status
+    except UNFIT:
+        text = bytes(body)[:200].decode("utf-8", "replace").strip()
+        return Status(code=code or 0, message=text)
+    # Some Status bodies carry no code.
+    return status if code is None or status.code == code else msgspec.structs.replace(status, code=code)

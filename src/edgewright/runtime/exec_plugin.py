@@ -23,7 +23,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.credentials import CredentialsError, Headers, bearer
-from edgewright.runtime.tls import ClientTls, Pem
+from edgewright.runtime.masking import mask
+from edgewright.runtime.tls import ClientTls, ConfigError, Pem
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TIMEOUT = 60.0
@@ -98,7 +99,6 @@ class ExecPlugin:
         self._at_a_terminal = at_a_terminal
         self._lock = asyncio.Lock()
         self._credential: _Credential | None = None
-        self._presented: tuple[str, str] | None = None
         self._runs = 0
         self._failure: CredentialsError | None = None
 
@@ -136,9 +136,9 @@ class ExecPlugin:
         try:
             status = self._read(await self._run())
             self._credential = self._accept(status)
-        except CredentialsError as error:
-            self._failure = error
-            raise
+        except ConfigError as error:
+            self._failure = CredentialsError(str(error))
+            raise self._failure from error
         finally:
             self._runs += 1
         return self._credential
@@ -201,20 +201,22 @@ class ExecPlugin:
         headers: Headers = CIMultiDictProxy(CIMultiDict())
         if status.token:
             headers = bearer(status.token, origin=f"{origin}: status.token")
-        pair = (status.client_certificate_data or "", status.client_key_data or "")
-        if self._tls is not None and any(pair) and pair != self._presented:
-            certificate, key = (text.encode() for text in pair)
+        if self._tls is not None and status.client_certificate_data and status.client_key_data:
             self._tls.present(
-                Pem(origin=f"{origin}: status.clientCertificateData", data=certificate),
-                Pem(origin=f"{origin}: status.clientKeyData", data=key),
+                Pem(origin=f"{origin}: status.clientCertificateData", data=status.client_certificate_data.encode()),
+                Pem(origin=f"{origin}: status.clientKeyData", data=status.client_key_data.encode()),
             )
-            self._presented = pair
         return _Credential(headers=headers, until=renewal_time(status.expiration_timestamp, now=self._clock.now()))
 
     def _error(self, what: str, complaints: bytes | None = None) -> CredentialsError:
         lines = [line.strip() for line in (complaints or b"").decode("utf-8", "replace").splitlines() if line.strip()]
-        said = f": {lines[-1][:300]}" if lines else ""
+        said = f": {_shown(lines[-1])}" if lines else ""
         return CredentialsError(f"{self._entry.origin}: the command {self._entry.command} {what}{said}")
+
+
+def _shown(line: str) -> str:
+    """What a program said, without what could be a secret or move the cursor."""
+    return mask("".join(character for character in line if character.isprintable()))[:300]
 
 
 def renewal_time(expires: datetime | None, *, now: datetime) -> datetime | None:

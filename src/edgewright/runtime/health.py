@@ -132,6 +132,11 @@ class Listener:
         self.host = host
         self.port = port
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open now."""
+        return len(self._runner.server.connections) if self._runner.server else 0
+
     async def close(self) -> None:
         """Stop listening, let requests under way end within a second, cut those that do not; may be called twice."""
         self._server.close()
@@ -146,8 +151,6 @@ class Listener:
 
 @overload
 async def serve(pages: Iterable[web.RouteDef], *, port: int, host: str = ..., limits: Limits = ...) -> Listener: ...
-@overload
-async def serve(pages: Iterable[web.RouteDef], *, port: None, host: str = ..., limits: Limits = ...) -> None: ...
 @overload
 async def serve(
     pages: Iterable[web.RouteDef], *, port: int | None, host: str = ..., limits: Limits = ...

@@ -17,6 +17,7 @@ import yaml
 from edgewright.runtime.tls import ConfigError, Pem, PemFile, PemSource, read_bytes
 
 _Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DEEPEST = 100
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ class Kubeconfig:
 def parse(file: Path, content: bytes) -> Fields:
     """The top of a kubeconfig file; one that is empty counts as an empty mapping, as for kubectl."""
     try:
+        if _depth(content) > _DEEPEST:
+            raise ConfigError(f"{file}: is nested more deeply than a kubeconfig can be")
         document = yaml.load(content, Loader=_Loader)  # noqa: S506 - a safe loader, the C one where there is one
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -164,9 +167,23 @@ def parse(file: Path, content: bytes) -> Fields:
     return Fields(file, "", document or {})
 
 
+def _depth(content: bytes) -> int:
+    """How deeply a YAML text is nested. PyYAML's C loader recurses without a limit and would end the process."""
+    depth = deepest = 0
+    for event in yaml.parse(content, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            deepest = max(depth, deepest)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if deepest > _DEEPEST:
+            break
+    return deepest
+
+
 def read(files: Iterable[Path]) -> Kubeconfig:
     """Read and merge the files; the first that has an entry of a name, or a current context, wins."""
-    return merge([parse(file, read_bytes(file, origin="kubeconfig")) for file in files])
+    return merge([parse(file, read_bytes(file)) for file in files])
 
 
 def merge(tops: list[Fields]) -> Kubeconfig:

@@ -46,22 +46,25 @@ class Lease(Resource, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Observed:
-    """A lease as it was last seen to change, and when that was on our own clock."""
+    """A lease as it was last seen to change, or to be `gone`, and when that was on our own clock."""
 
     lease: Lease
     at: float
+    gone: bool = False
 
 
 def decide(observed: Observed | None, identity: str, now: float, duration: float) -> Literal["create", "take", "wait"]:
     """What somebody who wants to lead may do about the lease as it was last seen."""
     if observed is None:
         return "create"
+    free: Literal["create", "take"] = "create" if observed.gone else "take"
     spec = observed.lease.spec
     if not spec.holder_identity or spec.holder_identity == identity:
-        return "take"
-    # The holder's own promise counts, and it runs from when we saw it renewed: never from the times written in it.
+        return free
+    # The holder's own promise counts, and it runs from when we saw it renewed: never from the times written in it. So
+    # it does from when we saw the lease deleted, because the holder may not have noticed yet.
     promised = spec.lease_duration_seconds or duration
-    return "take" if now >= observed.at + promised else "wait"
+    return free if now >= observed.at + promised else "wait"
 
 
 def own_identity() -> str:
@@ -95,6 +98,8 @@ class Leadership:
         self._observed: Observed | None = None
         self._deadline = -math.inf
         self._repeated = logs.Repeated(_log, now=self._clock.elapsed)
+        self.problem: str | None = None
+        """Why the lease can be neither asked for nor renewed at the moment; that another holds it is no problem."""
 
     def remaining(self) -> float:
         """Seconds for which this process may still send requests as the leader; zero or less when it may not."""
@@ -109,12 +114,15 @@ class Leadership:
         """Waits until this process leads."""
         while True:
             try:
-                if await self._try_to_lead():
+                leading = await self._try_to_lead()
+                self.problem = None
+                if leading:
                     self._repeated.clear()
                     _log.info("leading", lease=self.key, identity=self.identity)
                     return
             except KubernetesError as error:
-                self._repeated.warning("cannot ask for the lease, trying again", lease=self.key, problem=str(error))
+                self.problem = str(error)
+                self._repeated.warning("cannot ask for the lease, trying again", lease=self.key, error=str(error))
             # Jitter, so that several who wait do not ask in step.
             await self._clock.sleep(self._retry_every * random.uniform(0.8, 1.2))  # noqa: S311 - not a secret
 
@@ -127,11 +135,13 @@ class Leadership:
             try:
                 async with self._clock.timeout(self.remaining()):
                     await self._renew()
+                self.problem = None
                 self._repeated.clear()
             except (Conflict, NotFound) as error:
                 await self._look_again(error)
             except (KubernetesError, TimeoutError) as error:
-                self._repeated.warning("the lease is not renewed, trying again", lease=self.key, problem=str(error))
+                self.problem = _describe(error)
+                self._repeated.warning("the lease is not renewed, trying again", lease=self.key, error=self.problem)
 
     async def release(self) -> None:
         """Gives the lease back, so that another need not wait for its end; the last thing that a leader does."""
@@ -146,7 +156,7 @@ class Leadership:
                 await self._api.patch(self.key, {"spec": change}, resource_version=lease.metadata.resource_version)
             _log.info("gave the lease back", lease=self.key)
         except (KubernetesError, TimeoutError) as error:
-            _log.warning("the lease could not be given back and will run out", lease=self.key, problem=str(error))
+            _log.warning("the lease could not be given back and will run out", lease=self.key, error=_describe(error))
 
     async def _try_to_lead(self) -> bool:
         """One look at the lease and, where it is free, one conditional write."""
@@ -157,7 +167,7 @@ class Leadership:
             return False
         moment = _micro_time(self._clock.now())
         try:
-            if self._observed is None:
+            if self._observed is None or choice == "create":
                 spec = self._spec(acquire_time=moment, transitions=0)
                 lease = Lease(metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace), spec=spec)
                 written = await self._api.create(lease)
@@ -170,7 +180,7 @@ class Leadership:
         except (AlreadyExists, Conflict, NotFound):
             return False  # somebody else was quicker; the next look shows who
         self._confirmed(written, since=now)
-        return True
+        return self.leading  # an answer can take so long that there is nothing left to lead with
 
     async def _renew(self) -> None:
         assert self._observed is not None, "only a leader renews"  # noqa: S101
@@ -185,22 +195,26 @@ class Leadership:
             async with self._clock.timeout(self.remaining()):
                 await self._look()
         except (KubernetesError, TimeoutError) as later:
-            self._repeated.warning("the lease cannot be looked at, trying again", lease=self.key, problem=str(later))
+            self._repeated.warning(
+                "the lease cannot be looked at, trying again", lease=self.key, error=_describe(later)
+            )
             return
-        holder = self._observed.lease.spec.holder_identity if self._observed else None
+        seen = self._observed
+        holder = None if seen is None or seen.gone else seen.lease.spec.holder_identity
         if holder != self.identity:
             self._deadline = -math.inf
             raise LeaseLost(f"the lease {self.key} is held by {holder or 'nobody'} now") from error
 
     async def _look(self) -> None:
         """Reads the lease and notes when it last changed."""
+        seen = self._observed
         try:
             lease = await self._api.get(self.key)
         except NotFound:
-            self._observed = None
+            if seen is not None and not seen.gone:
+                self._observed = Observed(seen.lease, self._clock.elapsed(), gone=True)
             return
-        seen = self._observed
-        if seen is None or seen.lease.metadata.resource_version != lease.metadata.resource_version:
+        if seen is None or seen.gone or seen.lease.metadata.resource_version != lease.metadata.resource_version:
             self._observed = Observed(lease, self._clock.elapsed())
 
     def _confirmed(self, lease: Lease, *, since: float) -> None:
@@ -220,3 +234,7 @@ class Leadership:
 
 def _micro_time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _describe(error: Exception) -> str:
+    return str(error) or "no answer in time"  # a TimeoutError has no text of its own

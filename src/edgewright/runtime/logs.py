@@ -330,8 +330,6 @@ def _one_line(text: str) -> str:
 
 
 def _quoted(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if isinstance(value, str) and (not text or any(each in text for each in ' "=\t\n\r')):
         text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -89,6 +89,7 @@ class Manager:
             self.metrics.leader_election_master_status.labels(lease.name).set_function(
                 lambda: float(leadership.leading)
             )
+            self.health.add_readiness(f"lease {leadership.key}", lambda: leadership.problem)
         self.client = client.fenced(self.leadership) if self.leadership else client
         """What controllers write with: under a lease it sends nothing once the lease is over."""
         self.recorder = Recorder(self.client, name, clock=self._clock, dropped=self.metrics.event_dropped)
@@ -158,7 +159,9 @@ class Manager:
                 await asyncio.gather(*passes)
                 await self.recorder.flush()
         except TimeoutError:
+            # What they sent last may still take effect: the lease is not given back, and runs out before another leads.
             _log.warning("passes under way were cut off", after_seconds=self._drain_seconds)
+            return
         if self.leadership is not None:
             await _cancel(tasks)
             await self.leadership.release()

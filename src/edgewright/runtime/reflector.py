@@ -101,8 +101,7 @@ class Reflector(Generic[R]):
             if self._moved or self._clock.elapsed() - started >= _GOOD_WATCH_SECONDS:
                 self._unreachable.reset()
                 self._refused.reset()
-                if problem is None:
-                    continue
+            # Always a wait, if a short one: a server that sends one event and hangs up would be asked without end.
             await self._clock.sleep(self._wait_after(problem))
 
     def _wait_after(self, problem: KubernetesError | None) -> float:
@@ -117,7 +116,7 @@ class Reflector(Generic[R]):
             return 0.0
         if problem is not None:
             self._sink.report(self._namespace, str(problem))
-            self._repeated.warning("the watch is broken, trying again", kind=str(self._api.kind), problem=str(problem))
+            self._repeated.warning("the watch is broken, trying again", kind=str(self._api.kind), error=str(problem))
         if isinstance(problem, Undecodable):
             self._version = ""
         if isinstance(problem, ApiError | Undecodable) and not isinstance(problem, _PASSING):

@@ -7,6 +7,7 @@ connection opened after that presents it. It never opens a connection, and leave
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import ssl
@@ -37,14 +38,15 @@ def mark_of(path: Path) -> Mark | None:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def read_bytes(path: Path, *, origin: str) -> bytes:
+def read_bytes(path: Path, *, origin: str = "") -> bytes:
     """The content of a file that a configuration names; `origin` is the field that names it."""
+    where = f"{origin}: " if origin else ""
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{origin}: {path} cannot be read: {error.strerror or type(error).__name__}") from error
+        raise ConfigError(f"{where}{path}: cannot be read: {error.strerror or type(error).__name__}") from error
     except ValueError as error:  # a name with a null byte in it
-        raise ConfigError(f"{origin}: is not the name of a file") from error
+        raise ConfigError(f"{where}is not the name of a file") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,7 @@ class ClientTls(ssl.SSLContext):
     _authorities: str | None
     _verify: bool
     _successor: ssl.SSLContext | None
+    _presented: bytes
 
     def __new__(cls, *, authorities: Pem | None = None, verify: bool = True) -> Self:
         """Trust the given authorities, those of the system where none are given, or (verify=False) anybody."""
@@ -92,6 +95,7 @@ class ClientTls(ssl.SSLContext):
         context._authorities = certificates_in(authorities) if authorities else None
         context._verify = verify
         context._successor = None
+        context._presented = b""
         context._settle(context)
         return context
 
@@ -114,11 +118,22 @@ class ClientTls(ssl.SSLContext):
 
     def present(self, certificate: Pem, key: Pem) -> None:
         """Present this certificate on every connection from now on; one that cannot be used changes nothing."""
+        presented = hashlib.sha256(certificate.data + b"\0" + key.data).digest()
+        if presented == self._presented:
+            return  # the same again: connections that are open are as good as new ones
         certificates_in(certificate)
         successor = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._settle(successor)
         _load(successor, certificate, key)
-        self._successor = successor
+        self._successor, self._presented = successor, presented
+
+    def can_check(self, name: str) -> bool:
+        """Whether a server's certificate can be checked for this name at all."""
+        try:
+            self.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=name)
+        except (ValueError, TypeError, ssl.SSLError):
+            return False
+        return True
 
     @property
     def current(self) -> ssl.SSLContext:

@@ -7,9 +7,12 @@ is over. It knows nothing of kinds and decodes nothing but error bodies.
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import struct
+import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -19,12 +22,13 @@ from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 
 from edgewright import __version__
-from edgewright.runtime.backoff import Backoff
+from edgewright.runtime.backoff import delay
 from edgewright.runtime.clock import Clock, SystemClock
-from edgewright.runtime.config import Config
+from edgewright.runtime.config import Config, ConfigError
 from edgewright.runtime.errors import (
     ApiError,
     LeaseLost,
+    NoCredentials,
     ServiceUnavailable,
     TooManyRequests,
     Unauthorized,
@@ -37,6 +41,11 @@ from edgewright.runtime.errors import (
 WATCH_IDLE_SECONDS = 150.0
 _CONNECT_SECONDS = 10.0
 _LARGEST_RETRY_AFTER = 30.0
+# Identity: compressing costs both sides more than a cluster's network does.
+_HEADERS = CIMultiDict(
+    {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": f"edgewright/{__version__}"}
+)
+_CLOSING_TURNS = 100
 
 
 class Fence(Protocol):
@@ -69,6 +78,7 @@ class Transport:
         self._clock = clock or SystemClock()
         self._requests: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._prefix = config.server.rstrip("/")
         self._options: dict[str, Any] = {"proxy": config.proxy} if config.proxy else {}
         if config.tls_server_name:
@@ -90,7 +100,6 @@ class Transport:
         fresh credentials. A request that broke off is not repeated: it may have happened.
         """
         limit = timeout or self._timeout
-        backoff = Backoff(base=0.5, cap=_LARGEST_RETRY_AFTER)
         refreshed = False
         for attempt in range(self._retries + 1):
             try:
@@ -103,7 +112,8 @@ class Transport:
             except (TooManyRequests, ServiceUnavailable) as error:
                 if attempt == self._retries or error.retry_after is None:
                     raise
-                await self._clock.sleep(max(min(error.retry_after, _LARGEST_RETRY_AFTER), backoff.next()))
+                growing = delay(attempt + 1, base=0.5, cap=_LARGEST_RETRY_AFTER)
+                await self._clock.sleep(max(growing, min(error.retry_after, _LARGEST_RETRY_AFTER)))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     @asynccontextmanager
@@ -113,9 +123,10 @@ class Transport:
         """Opens a long answer (a watch) and gives its body; it ends after `seconds` at the latest."""
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS, sock_read=WATCH_IDLE_SECONDS)
         described = f"GET {path}"
+        headers = await self._headers()
         try:
             async with self._stream_session().get(
-                self._url(path, query), headers=await self._headers(), timeout=timeout, **self._options
+                self._url(path, query), headers=headers, timeout=timeout, allow_redirects=False, **self._options
             ) as response:
                 self._count("WATCH", str(response.status))
                 if response.status != 200:
@@ -123,7 +134,12 @@ class Transport:
                     if isinstance(error, Unauthorized):
                         self.config.credentials.refused()
                     raise error
-                yield response.content
+                try:
+                    yield response.content
+                finally:
+                    # Left in mid-stream: ended at once, because nobody waits for the farewell that TLS would exchange.
+                    if response.connection is not None and response.connection.transport is not None:
+                        response.connection.transport.abort()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"{described} at {self._prefix}: {_describe(error)}") from error
 
@@ -133,6 +149,20 @@ class Transport:
             if session is not None:
                 await session.close()
         self._requests = self._streams = None
+        await self._end_farewells()
+
+    async def _end_farewells(self) -> None:
+        """Ends connections that were given up in mid-request and would wait for a silent server's TLS farewell."""
+        for each in self._open_sockets():
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for _ in range(_CLOSING_TURNS):
+            if not self._open_sockets():
+                return
+            await asyncio.sleep(0)  # asyncio closes a socket some turns of the loop after it has ended
+
+    def _open_sockets(self) -> list[socket.socket]:
+        return [each for each in self._sockets if each.fileno() >= 0]
 
     async def _send_once(  # noqa: PLR0917 - one caller, above
         self,
@@ -157,6 +187,7 @@ class Transport:
                 data=body,
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=limit, sock_connect=_CONNECT_SECONDS),
+                allow_redirects=False,  # API servers do not redirect; followed, a write could come back as a read
                 **self._options,
             ) as response:
                 answer = await response.read()
@@ -166,14 +197,16 @@ class Transport:
                 raise _error(response, answer, described)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._count(method, "<error>")
+            if self.fence is not None and self.fence.remaining() <= 0:
+                raise LeaseLost(f"{described}: the lease ended before the answer came; it may have happened") from error
             raise Unreachable(f"{described} at {self._prefix}: {_describe(error)}") from error
 
     async def _headers(self) -> CIMultiDict[str]:
-        # Identity: compressing costs both sides more than a cluster's network does.
-        headers = CIMultiDict(
-            {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": f"edgewright/{__version__}"}
-        )
-        headers.extend(await self.config.credentials.headers())
+        headers = _HEADERS.copy()
+        try:
+            headers.extend(await self.config.credentials.headers())
+        except ConfigError as error:  # a token file or a plugin that fails for a while ends a request, not the program
+            raise NoCredentials(str(error)) from error
         return headers
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> yarl.URL:
@@ -194,7 +227,7 @@ class Transport:
         connector = aiohttp.TCPConnector(
             limit=connections,
             ssl=self.config.tls if self.config.tls is not None else True,
-            socket_factory=_socket_factory(fence),
+            socket_factory=_socket_factory(fence, self._sockets),
         )
         return aiohttp.ClientSession(
             connector=connector,
@@ -213,7 +246,7 @@ def _error(response: aiohttp.ClientResponse, body: bytes, described: str) -> Api
     """The typed error in an answer that is not 2xx."""
     status = status_from(response.status, body)
     seconds = response.headers.get("Retry-After", "")
-    retry_after = float(seconds) if seconds.isdigit() else None
+    retry_after = float(seconds) if seconds.isdecimal() else None
     return error_for(status, request=described, retry_after=retry_after)
 
 
@@ -232,14 +265,17 @@ def _remaining(fence: Fence) -> float:
     return left
 
 
-def _socket_factory(fence: Fence | None) -> Callable[[Any], socket.socket]:
+def _socket_factory(fence: Fence | None, known: weakref.WeakSet[socket.socket]) -> Callable[[Any], socket.socket]:
     def make(address: Any) -> socket.socket:
         family, kind, protocol = address[:3]
-        made = (
-            socket.socket(family, kind, protocol)
-            if fence is None
-            else _FencedSocket(family, kind, protocol, fence=fence)
-        )
+        made: socket.socket
+        if fence is None:
+            made = socket.socket(family, kind, protocol)
+        else:
+            made = _FencedSocket(family, kind, protocol, fence=fence)
+            # Closed, it forgets what the network has not taken yet, instead of sending it whenever the network can.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        known.add(made)
         made.setblocking(False)
         # A peer that is gone without a word (a machine that lost power) is noticed within half a minute.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -53,6 +53,15 @@ class Limits(Struct, frozen=True, kw_only=True):
     """The upper bound."""
 
 
+class Options(Struct, frozen=True, kw_only=True):
+    """Options, of which we know one."""
+
+    object_schema: ClassVar[Schema] = Schema(preserve_unknown_fields=True)
+
+    known: int = 0
+    """The one that we know."""
+
+
 class GadgetSpec(Struct, frozen=True, kw_only=True):
     """Everything that can be wanted of a gadget."""
 
@@ -105,6 +114,9 @@ class GadgetSpec(Struct, frozen=True, kw_only=True):
 
     settings: dict[str, Any] = {}
     """A free-form object."""
+
+    options: Options = Options()
+    """An object with one known field among others."""
 
     anything: Any = None
     """Any JSON value."""
@@ -175,8 +187,6 @@ class Gadget(CustomResource, frozen=True, kw_only=True):
 
 class OldGadgetSpec(Struct, frozen=True, kw_only=True):
     """What could be wanted of a gadget in the old days."""
-
-    object_schema: ClassVar[Schema] = Schema(preserve_unknown_fields=True)
 
     title: str
     """A title."""

@@ -16,10 +16,8 @@ NOON = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=5)
 
 
-def kstatus(*, generation: int, observed: int | None, found: tuple[Condition, ...], deleting: bool = False) -> str:
-    """What kstatus computes for a custom resource, rule by rule in its order."""
-    if deleting:
-        return "Terminating"
+def kstatus(*, generation: int, observed: int | None, found: tuple[Condition, ...]) -> str:
+    """What kstatus computes for a custom resource that is not being deleted, rule by rule in its order."""
     if observed is not None and observed != generation:
         return "InProgress"
     for each in found:

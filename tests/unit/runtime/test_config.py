@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import copy
 import json
 import os
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from edgewright.runtime.config import Config, ConfigError, load
 from edgewright.runtime.credentials import Anonymous, TokenFile
+from edgewright.runtime.exec_plugin import API_VERSIONS
 from tests.harness.certificates import Authority
 from tests.unit.runtime.tls_server import server_context, serving
 
@@ -34,7 +36,9 @@ def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def document(*, cluster: Document | None = None, user: Document | None = None, context: Document | None = None) -> Document:
+def document(
+    *, cluster: Document | None = None, user: Document | None = None, context: Document | None = None
+) -> Document:
     """A kubeconfig with one context `dev`; what is given is added to its entries."""
     return {
         "apiVersion": "v1",
@@ -67,7 +71,7 @@ def refusal(file: Path, **settings: Any) -> str:
 
 
 def headers(config: Config) -> list[tuple[str, str]]:
-    return sorted(asyncio.run(config.credentials.headers()).items())  # type: ignore[arg-type]
+    return sorted(asyncio.run(config.credentials.headers()).items())
 
 
 # --- which configuration
@@ -116,7 +120,9 @@ def test_a_context_that_is_asked_for_is_not_looked_for_in_the_pod(tmp_path: Path
 
 def test_a_pod_without_a_token_is_no_configuration(tmp_path: Path, pod: Path) -> None:
     (pod / "token").unlink()
-    with pytest.raises(ConfigError, match=r"^no Kubernetes configuration was found: .*token does not exist and .*config"):
+    with pytest.raises(
+        ConfigError, match=r"^no Kubernetes configuration was found: .*token does not exist and .*config"
+    ):
         load(environ=IN_POD, service_account=pod, home=tmp_path)
 
 
@@ -145,9 +151,12 @@ def test_the_address_in_a_pod(pod: Path, host: str, port: str, server: str) -> N
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda pod: (pod / "token").write_text(""), "in-cluster: {pod}/token is empty"),
+        (lambda pod: (pod / "token").write_text(""), "in-cluster: {pod}/token: is empty"),
         (lambda pod: (pod / "ca.crt").write_text("no"), "in-cluster: {pod}/ca.crt: holds no PEM certificate"),
-        (lambda pod: (pod / "namespace").write_text("A B"), "in-cluster: {pod}/namespace: is not the name of a namespace"),
+        (
+            lambda pod: (pod / "namespace").write_text("A B"),
+            "in-cluster: {pod}/namespace: is not the name of a namespace",
+        ),
     ],
     ids=["empty token", "bad ca", "bad namespace"],
 )
@@ -159,7 +168,7 @@ def test_what_is_wrong_in_a_pod_is_said(pod: Path, spoil: Callable[[Path], objec
 
 
 def test_a_port_that_is_none_in_a_pod_is_said(pod: Path) -> None:
-    with pytest.raises(ConfigError, match="^in-cluster: KUBERNETES_SERVICE_HOST and _PORT: is not a http"):
+    with pytest.raises(ConfigError, match=r"^in-cluster: KUBERNETES_SERVICE_HOST and _PORT: is not a http"):
         load(environ={**IN_POD, "KUBERNETES_SERVICE_PORT": "tcp"}, service_account=pod)
 
 
@@ -197,7 +206,7 @@ def test_relative_names_count_from_the_folder_of_their_own_file(tmp_path: Path) 
 
 
 def test_files_that_are_all_missing_are_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="^KUBECONFIG: none of its files exists: .*x, .*y$"):
+    with pytest.raises(ConfigError, match=r"^KUBECONFIG: none of its files exists: .*x, .*y$"):
         load(environ={"KUBECONFIG": f"{tmp_path / 'x'}{os.pathsep}{tmp_path / 'y'}"}, home=tmp_path)
 
 
@@ -244,6 +253,17 @@ def test_fields_that_are_passed_on(tmp_path: Path) -> None:
 def test_plain_http_has_no_tls(tmp_path: Path) -> None:
     user = {"client-certificate-data": encoded(CLIENT.certificate), "client-key-data": encoded(CLIENT.key)}
     assert read(write(tmp_path / "c", document(cluster={"server": "http://127.0.0.1:8080"}, user=user))).tls is None
+
+
+@pytest.mark.parametrize(
+    "user",
+    [{"token": "t"}, {"tokenFile": "t"}, {"username": "u"}, {"exec": {"command": "c"}}],
+    ids=["token", "token file", "password", "plugin"],
+)
+def test_secrets_are_not_sent_over_plain_http(tmp_path: Path, user: Document, caplog: pytest.LogCaptureFixture) -> None:
+    content = document(cluster={"server": "http://127.0.0.1:8080"}, user={**user, "as": "bob"})
+    assert headers(read(write(tmp_path / "c", content))) == [("Impersonate-User", "bob")]
+    assert [record.message for record in caplog.records] == ["credentials are not sent over plain HTTP"]
 
 
 def test_the_oldest_tls_is_1_2(tmp_path: Path) -> None:
@@ -294,7 +314,7 @@ def test_impersonation(tmp_path: Path) -> None:
 
 def test_no_secret_is_in_the_repr(tmp_path: Path) -> None:
     write(tmp_path / "secret", "hush-1")
-    entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "c", "interactiveMode": "Never"}
+    entry: Document = {"apiVersion": "client.authentication.k8s.io/v1", "command": "c", "interactiveMode": "Never"}
     entry |= {"args": ["hush-2"], "env": [{"name": "E", "value": "hush-3"}]}
     for user in (
         {"tokenFile": "secret", "as": "x"},
@@ -332,7 +352,10 @@ async def test_a_server_knows_us_by_our_certificate(tmp_path: Path, as_file: boo
         user = {f"{name}-data": encoded(data) for name, data in parts.items()}
         cluster = {"certificate-authority-data": encoded(AUTHORITY.certificate)}
     async with serving(server_context(AUTHORITY)) as server:
-        file = write(tmp_path / "c", document(cluster={"server": server, **cluster}, user=user | {"as": "x", "as-groups": ["a", "b"]}))
+        file = write(
+            tmp_path / "c",
+            document(cluster={"server": server, **cluster}, user=user | {"as": "x", "as-groups": ["a", "b"]}),
+        )
         assert await ask(read(file)) == {"user": "jane", "authorization": None, "groups": ["a", "b"]}
 
 
@@ -375,11 +398,11 @@ async def test_tls_server_name_is_the_name_that_is_checked(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("a: [", "is not YAML at line 1, column 5: did not find expected node content"),
+        ("a: [", "is not YAML at line 2, column 1: did not find expected node content"),
         ("a: b: c", "is not YAML at line 1, column 5: mapping values are not allowed in this context"),
         (b"\xff\xfe\xfa", "is not YAML"),
         ("when: 2026-99-99", "is not YAML"),
-        ("[" * 100_000, "is not YAML"),
+        ("[" * 100_000, "is nested more deeply than a kubeconfig can be"),
         ("- a", "is a list, must be a mapping with clusters, users and contexts"),
         ("hello", "is a string, must be a mapping with clusters, users and contexts"),
     ],
@@ -387,20 +410,12 @@ async def test_tls_server_name_is_the_name_that_is_checked(tmp_path: Path) -> No
 )
 def test_a_file_that_is_no_kubeconfig(tmp_path: Path, content: str | bytes, said: str) -> None:
     file = write(tmp_path / "c", content)
-    assert refusal(file).startswith(f"{file}: {said.split(':')[0]}")
+    assert refusal(file) == f"{file}: {said}"
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "none") == f"kubeconfig: {tmp_path / 'none'} cannot be read: No such file or directory"
-    assert refusal(tmp_path) == f"kubeconfig: {tmp_path} cannot be read: Is a directory"
-
-
-def without(content: Document, path: str) -> None:
-    *steps, last = path.split(".")
-    place: Any = content
-    for step in steps:
-        place = place[int(step)] if step.isdigit() else place[step]
-    del place[last]
+    assert refusal(tmp_path / "none") == f"{tmp_path / 'none'}: cannot be read: No such file or directory"
+    assert refusal(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
 
 
 def replaced(path: str, value: object) -> Document:
@@ -419,144 +434,152 @@ CERTIFICATE_DATA = {"client-certificate-data": encoded(CLIENT.certificate)}
 KEY_DATA = {"client-key-data": encoded(CLIENT.key)}
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (replaced("current-context", "x"), "current-context: there is no context 'x'; there are: dev"),
-        (replaced("current-context", ""), "current-context: is not set, so that a context must be named; there are: dev"),
-        (replaced("current-context", 5), "current-context: is a number, must be a string"),
-        (document(context={"cluster": "x"}), "contexts[dev].context.cluster: there is no cluster 'x'; there are: kind"),
-        (document(context={"cluster": None}), "contexts[dev].context.cluster: is missing"),
-        (document(context={"user": "x"}), "contexts[dev].context.user: there is no user 'x'; there are: me"),
-        (document(context={"namespace": "A_B"}), "contexts[dev].context.namespace: is not the name of a namespace"),
-        (replaced("contexts", {}), "contexts: is a mapping, must be a list"),
-        (replaced("contexts.0.context", "x"), "contexts[dev].context: is a string, must be a mapping"),
-        (replaced("clusters", [5]), "clusters[0]: is a number, must be a mapping"),
-        (replaced("clusters.0.name", None), "clusters[0].name: is missing"),
-        (replaced("users", [{"name": "me"}, {"name": "me"}]), "users[me]: is there more than once"),
-        (document(cluster={"server": None}), "clusters[kind].cluster.server: is missing"),
-        (document(cluster={"server": 5}), "clusters[kind].cluster.server: is a number, must be a string"),
-        (document(cluster={"server": "h:1"}), "clusters[kind].cluster.server: is not a http:// or https:// URL"),
-        (document(cluster={"server": "https://"}), "clusters[kind].cluster.server: is not a http:// or https:// URL"),
-        (document(cluster={"server": "https://h:x"}), "clusters[kind].cluster.server: is not a http:// or https:// URL"),
-        (
-            document(cluster={"server": "https://a:b@h"}),
-            "clusters[kind].cluster.server: must be a URL without user, query and fragment",
-        ),
-        (
-            document(cluster={"proxy-url": "socks5://p:1"}),
-            "clusters[kind].cluster.proxy-url: is a socks5 proxy, only http and https are supported",
-        ),
-        (document(cluster={"proxy-url": "p"}), "clusters[kind].cluster.proxy-url: is not a URL"),
-        (
-            document(cluster={"insecure-skip-tls-verify": "yes"}),
-            "clusters[kind].cluster.insecure-skip-tls-verify: is a string, must be true or false",
-        ),
-        (
-            document(cluster={"insecure-skip-tls-verify": True, "certificate-authority-data": encoded(CHAIN.encode())}),
-            "clusters[kind].cluster.insecure-skip-tls-verify: contradicts the certificate-authority that is also given",
-        ),
-        (
-            document(cluster={"certificate-authority-data": "*"}),
-            "clusters[kind].cluster.certificate-authority-data: is not base64",
-        ),
-        (
-            document(cluster={"certificate-authority-data": encoded(b"x")}),
-            "clusters[kind].cluster.certificate-authority-data: holds no PEM certificate",
-        ),
-        (
-            document(cluster={"certificate-authority-data": encoded(CHAIN.replace("A", "B").encode())}),
-            "clusters[kind].cluster.certificate-authority-data: holds a PEM certificate that is damaged",
-        ),
-        (
-            document(cluster={"certificate-authority": "ca"}),
-            "clusters[kind].cluster.certificate-authority: {folder}/ca cannot be read: No such file or directory",
-        ),
-        (
-            document(user=CERTIFICATE_DATA),
-            "users[me].user.client-key: is missing, as there is a client-certificate",
-        ),
-        (document(user=KEY_DATA), "users[me].user.client-certificate: is missing, as there is a client-key"),
-        (
-            document(user={**CERTIFICATE_DATA, "client-key-data": encoded(OTHER.key)}),
-            "users[me].user.client-key-data: is not the key of the certificate in "
-            "{file}: users[me].user.client-certificate-data",
-        ),
-        (
-            document(user={**CERTIFICATE_DATA, "client-key-data": encoded(b"x")}),
-            "users[me].user.client-key-data: holds no PEM private key",
-        ),
-        (
-            document(user={**CERTIFICATE_DATA, "client-key-data": encoded(CLIENT.key.replace(b"M", b"N"))}),
-            "users[me].user.client-key-data: holds a PEM private key that is damaged or cannot be used",
-        ),
-        (
-            document(user={"client-certificate-data": encoded(b"x"), **KEY_DATA}),
-            "users[me].user.client-certificate-data: holds no PEM certificate",
-        ),
-        (
-            document(user={"client-certificate": "crt", **KEY_DATA}),
-            "users[me].user.client-certificate: {folder}/crt cannot be read: No such file or directory",
-        ),
-        (document(user={"token": 5}), "users[me].user.token: is a number, must be a string"),
-        (
-            document(user={"token": "a\nb"}),
-            "users[me].user.token: is not a token: it has characters that cannot stand in a header",
-        ),
-        (
-            document(user={"tokenFile": "t"}),
-            "users[me].user.tokenFile: {folder}/t cannot be read: No such file or directory",
-        ),
-        (document(user={"tokenFile": "/dev/null"}), "users[me].user.tokenFile: /dev/null is empty"),
-        (document(user={"tokenFile": "\0"}), "users[me].user.tokenFile: is not the name of a file"),
-        (
-            document(user={"username": "u", "token": "t"}),
-            "users[me].user.username: contradicts the token that is also given, only one is allowed",
-        ),
-        (document(user={"username": "a:b"}), "users[me].user.username: must be without a colon"),
-        (
-            document(user={"auth-provider": {"name": "gcp"}}),
-            "users[me].user.auth-provider: was removed from Kubernetes, use an exec plugin instead",
-        ),
-        (
-            document(user={"as-groups": ["a"]}),
-            "users[me].user.as: is missing, as there is as-uid, as-groups or as-user-extra",
-        ),
-        (
-            document(user={"as": "a", "as-groups": [1]}),
-            "users[me].user.as-groups[0]: is a number, must be a string",
-        ),
-        (document(user={"as": "a", "as-groups": "g"}), "users[me].user.as-groups: is a string, must be a list"),
-        (document(user={"as": "a\r\nb"}), "users[me].user.as: has characters that cannot stand in a header"),
-        (
-            document(user={"as": "a", "as-user-extra": {"k": "v"}}),
-            "users[me].user.as-user-extra.k: is a string, must be a list",
-        ),
-        (
-            document(user={"as": "a", "as-user-extra": {"": ["v"]}}),
-            "users[me].user.as-user-extra: has a key that is not a string",
-        ),
-        (document(user={"exec": {**EXEC, "command": ""}}), "users[me].user.exec.command: is missing"),
-        (
-            document(user={"exec": {**EXEC, "apiVersion": "client.authentication.k8s.io/v1alpha1"}}),
-            "users[me].user.exec.apiVersion: must be one of client.authentication.k8s.io/v1, "
-            "client.authentication.k8s.io/v1beta1",
-        ),
-        (
-            document(user={"exec": {**EXEC, "interactiveMode": ""}}),
-            "users[me].user.exec.interactiveMode: must be one of Never, IfAvailable, Always",
-        ),
-        (
-            document(user={"exec": {**EXEC, "env": [{"value": "v"}]}}),
-            "users[me].user.exec.env[0].name: is missing or not the name of an environment variable",
-        ),
-        (document(user={"exec": [1]}), "users[me].user.exec: is a list, must be a mapping"),
-    ],
-    ids=lambda value: value.split("; ")[0] if isinstance(value, str) else "",
-)
+WRONG: list[tuple[Document, str]] = [
+    (replaced("current-context", "x"), "current-context: there is no context 'x'; there are: dev"),
+    (replaced("current-context", ""), "current-context: is not set, so that a context must be named; there are: dev"),
+    (replaced("current-context", 5), "current-context: is a number, must be a string"),
+    (document(context={"cluster": "x"}), "contexts[dev].context.cluster: there is no cluster 'x'; there are: kind"),
+    (document(context={"cluster": None}), "contexts[dev].context.cluster: is missing"),
+    (document(context={"user": "x"}), "contexts[dev].context.user: there is no user 'x'; there are: me"),
+    (document(context={"namespace": True}), "contexts[dev].context.namespace: is true or false, must be a string"),
+    (document(context={"namespace": "A_B"}), "contexts[dev].context.namespace: is not the name of a namespace"),
+    (replaced("contexts", {}), "contexts: is a mapping, must be a list"),
+    (replaced("contexts.0.context", "x"), "contexts[dev].context: is a string, must be a mapping"),
+    (replaced("clusters", [5]), "clusters[0]: is a number, must be a mapping"),
+    (replaced("clusters.0.name", None), "clusters[0].name: is missing"),
+    (replaced("users", [{"name": "me"}, {"name": "me"}]), "users[me]: is there more than once"),
+    (document(cluster={"server": None}), "clusters[kind].cluster.server: is missing"),
+    (document(cluster={"server": 5}), "clusters[kind].cluster.server: is a number, must be a string"),
+    (document(cluster={"server": "h:1"}), "clusters[kind].cluster.server: is not a http:// or https:// URL"),
+    (document(cluster={"server": "https://"}), "clusters[kind].cluster.server: is not a http:// or https:// URL"),
+    (document(cluster={"server": "https://h:x"}), "clusters[kind].cluster.server: is not a http:// or https:// URL"),
+    (
+        document(cluster={"server": "https://a:b@h"}),
+        "clusters[kind].cluster.server: must be a URL without user, query and fragment",
+    ),
+    (
+        document(cluster={"proxy-url": "socks5://p:1"}),
+        "clusters[kind].cluster.proxy-url: is a socks5 proxy, only http and https are supported",
+    ),
+    (document(cluster={"proxy-url": "p"}), "clusters[kind].cluster.proxy-url: is not a URL"),
+    (document(cluster={"proxy-url": "http://[p"}), "clusters[kind].cluster.proxy-url: is not a URL"),
+    (
+        document(cluster={"server": f"https://{'a' * 64}.b"}),
+        "clusters[kind].cluster.server: has a host name that cannot be one",
+    ),
+    (
+        document(cluster={"tls-server-name": "a..b"}),
+        "clusters[kind].cluster.tls-server-name: has a host name that cannot be one",
+    ),
+    (
+        document(cluster={"insecure-skip-tls-verify": "yes"}),
+        "clusters[kind].cluster.insecure-skip-tls-verify: is a string, must be true or false",
+    ),
+    (
+        document(cluster={"insecure-skip-tls-verify": True, "certificate-authority-data": encoded(CHAIN.encode())}),
+        "clusters[kind].cluster.insecure-skip-tls-verify: contradicts the certificate-authority that is also given",
+    ),
+    (
+        document(cluster={"certificate-authority-data": "*"}),
+        "clusters[kind].cluster.certificate-authority-data: is not base64",
+    ),
+    (
+        document(cluster={"certificate-authority-data": encoded(b"x")}),
+        "clusters[kind].cluster.certificate-authority-data: holds no PEM certificate",
+    ),
+    (
+        document(cluster={"certificate-authority-data": encoded(CHAIN.replace("MII", "AAA").encode())}),
+        "clusters[kind].cluster.certificate-authority-data: holds a PEM certificate that is damaged",
+    ),
+    (
+        document(cluster={"certificate-authority": "ca"}),
+        "clusters[kind].cluster.certificate-authority: {folder}/ca: cannot be read: No such file or directory",
+    ),
+    (
+        document(user=CERTIFICATE_DATA),
+        "users[me].user.client-key: is missing, as there is a client-certificate",
+    ),
+    (document(user=KEY_DATA), "users[me].user.client-certificate: is missing, as there is a client-key"),
+    (
+        document(user={**CERTIFICATE_DATA, "client-key-data": encoded(OTHER.key)}),
+        "users[me].user.client-key-data: is not the key of the certificate in {certificate}",
+    ),
+    (
+        document(user={**CERTIFICATE_DATA, "client-key-data": encoded(b"x")}),
+        "users[me].user.client-key-data: holds no PEM private key",
+    ),
+    (
+        document(user={**CERTIFICATE_DATA, "client-key-data": encoded(CLIENT.key.replace(b"M", b"N"))}),
+        "users[me].user.client-key-data: holds a PEM private key that is damaged or cannot be used",
+    ),
+    (
+        document(user={"client-certificate-data": encoded(b"x"), **KEY_DATA}),
+        "users[me].user.client-certificate-data: holds no PEM certificate",
+    ),
+    (
+        document(user={"client-certificate": "crt", **KEY_DATA}),
+        "users[me].user.client-certificate: {folder}/crt: cannot be read: No such file or directory",
+    ),
+    (document(user={"token": 5}), "users[me].user.token: is a number, must be a string"),
+    (
+        document(user={"token": "a\nb"}),
+        "users[me].user.token: is not a token: it has characters that cannot stand in a header",
+    ),
+    (
+        document(user={"tokenFile": "t"}),
+        "users[me].user.tokenFile: {folder}/t: cannot be read: No such file or directory",
+    ),
+    (document(user={"tokenFile": "/dev/null"}), "users[me].user.tokenFile: /dev/null: is empty"),
+    (document(user={"tokenFile": "\0"}), "users[me].user.tokenFile: is not the name of a file"),
+    (
+        document(user={"username": "u", "token": "t"}),
+        "users[me].user.username: contradicts the token that is also given, only one is allowed",
+    ),
+    (document(user={"username": "a:b"}), "users[me].user.username: must be without a colon"),
+    (
+        document(user={"auth-provider": {"name": "gcp"}}),
+        "users[me].user.auth-provider: was removed from Kubernetes, use an exec plugin instead",
+    ),
+    (
+        document(user={"as-groups": ["a"]}),
+        "users[me].user.as: is missing, as there is as-uid, as-groups or as-user-extra",
+    ),
+    (
+        document(user={"as": "a", "as-groups": [1]}),
+        "users[me].user.as-groups[0]: is a number, must be a string",
+    ),
+    (document(user={"as": "a", "as-groups": "g"}), "users[me].user.as-groups: is a string, must be a list"),
+    (document(user={"as": "a\r\nb"}), "users[me].user.as: has characters that cannot stand in a header"),
+    (
+        document(user={"as": "a", "as-user-extra": {"k": "v"}}),
+        "users[me].user.as-user-extra.k: is a string, must be a list",
+    ),
+    (
+        document(user={"as": "a", "as-user-extra": {"": ["v"]}}),
+        "users[me].user.as-user-extra: has a key that is not a string",
+    ),
+    (document(user={"exec": {**EXEC, "command": ""}}), "users[me].user.exec.command: is missing"),
+    (
+        document(user={"exec": {**EXEC, "apiVersion": "client.authentication.k8s.io/v1alpha1"}}),
+        f"users[me].user.exec.apiVersion: must be one of {', '.join(API_VERSIONS)}",
+    ),
+    (
+        document(user={"exec": {**EXEC, "interactiveMode": ""}}),
+        "users[me].user.exec.interactiveMode: must be one of Never, IfAvailable, Always",
+    ),
+    (
+        document(user={"exec": {**EXEC, "env": [{"value": "v"}]}}),
+        "users[me].user.exec.env[0].name: is missing or not the name of an environment variable",
+    ),
+    (document(user={"exec": [1]}), "users[me].user.exec: is a list, must be a mapping"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), WRONG, ids=[said.split("; ")[0] for _, said in WRONG])
 def test_what_is_wrong_is_said_with_file_and_field(tmp_path: Path, content: Document, said: str) -> None:
     file = write(tmp_path / "config", content)
-    assert refusal(file) == f"{file}: {said.format(file=file, folder=tmp_path)}"
+    certificate = f"{file}: users[me].user.client-certificate-data"
+    assert refusal(file) == f"{file}: {said.format(certificate=certificate, folder=tmp_path)}"
 
 
 def test_a_context_that_is_asked_for_and_missing_is_said_with_all_names(tmp_path: Path) -> None:
@@ -564,6 +587,38 @@ def test_a_context_that_is_asked_for_and_missing_is_said_with_all_names(tmp_path
     content["contexts"].append({"name": "a", "context": {}})
     file = write(tmp_path / "c", content)
     assert refusal(file, context="x") == f"{file}: contexts: there is no context 'x'; there are: a, dev"
+
+
+def test_an_extension_for_plugins_that_json_cannot_hold(tmp_path: Path) -> None:
+    text = """
+clusters:
+- name: kind
+  cluster:
+    server: https://h
+    insecure-skip-tls-verify: true
+    extensions:
+    - {name: client.authentication.k8s.io/exec, extension: &loop [*loop]}
+users:
+- name: me
+  user:
+    exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: c, provideClusterInfo: true}
+contexts:
+- {name: dev, context: {cluster: kind, user: me}}
+current-context: dev
+"""
+    file = write(tmp_path / "c", text)
+    assert refusal(file) == f"{file}: clusters[kind].cluster.extensions[0].extension: cannot be written as JSON"
+
+
+def test_a_file_in_kubeconfig_that_is_there_but_cannot_be_reached_is_said(tmp_path: Path) -> None:
+    blocked = write(tmp_path / "file", "") / "config"
+    with pytest.raises(ConfigError, match=r"/file/config: cannot be read: Not a directory$"):
+        load(environ={"KUBECONFIG": str(blocked)})
+
+
+def test_a_date_is_no_string(tmp_path: Path) -> None:
+    file = write(tmp_path / "c", "current-context: 2026-01-01")
+    assert refusal(file) == f"{file}: current-context: is of type date, must be a string"
 
 
 def test_a_namespace_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
@@ -625,7 +680,12 @@ def places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | 
 
 
 SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.sampled_from(["http://h", "\0", "x:y"])
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.sampled_from(["http://h", "\0", "x:y"]),
 )
 VALUES = st.recursive(
     SCALARS,
@@ -633,7 +693,9 @@ VALUES = st.recursive(
     max_leaves=5,
 )
 MUTATIONS = st.lists(
-    st.tuples(st.sampled_from(places(FULL)), st.sampled_from(["drop", "rename", "replace"]), VALUES), min_size=1, max_size=4
+    st.tuples(st.sampled_from(places(FULL)), st.sampled_from(["drop", "rename", "replace"]), VALUES),
+    min_size=1,
+    max_size=4,
 )
 
 
@@ -647,12 +709,18 @@ def mutated(mutations: list[tuple[tuple[str | int, ...], str, Any]]) -> Document
             old = place.pop(path[-1])
         except (KeyError, IndexError, TypeError, AttributeError):
             continue  # an earlier mutation took it away
-        if how == "replace":
-            place.insert(path[-1], value) if isinstance(place, list) else place.update({path[-1]: value})
+        if how == "replace" and isinstance(place, list):
+            place.insert(int(path[-1]), value)
+        elif how == "replace":
+            place[path[-1]] = value
         elif how == "rename" and isinstance(place, dict):
             place[f"{path[-1]}-x"] = old
     result: Document = content
     return result
+
+
+def test_the_kubeconfig_that_is_changed_below_is_good(tmp_path: Path) -> None:
+    assert read(write(tmp_path / "c", FULL)).namespace == "edge"
 
 
 @given(mutations=MUTATIONS)
@@ -660,12 +728,8 @@ def test_any_change_of_a_kubeconfig_gives_a_config_or_a_config_error(
     tmp_path_factory: pytest.TempPathFactory, mutations: list[tuple[tuple[str | int, ...], str, Any]]
 ) -> None:
     file = write(tmp_path_factory.getbasetemp() / "mutated", json.dumps(mutated(mutations)))
-    try:
-        config = load(kubeconfig=file, environ={})
-    except ConfigError as error:
-        assert str(error)
-    else:
-        assert config.server.startswith("http")
+    with contextlib.suppress(ConfigError):
+        assert load(kubeconfig=file, environ={}).server.startswith("http")
 
 
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))

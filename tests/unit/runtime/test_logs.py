@@ -112,8 +112,8 @@ def test_a_secret_in_a_text_is_masked(text: str, secret: str) -> None:
 
 @pytest.mark.parametrize(("text", "secret"), SECRETS.values(), ids=SECRETS)
 def test_no_part_of_a_line_shows_it(text: str, secret: str) -> None:
-    for stream in (as_json("debug"), as_text("debug")):
-        logs.setup(format="json" if stream.getvalue() else "text", level="debug", stream=stream)
+    for start in (as_json, as_text):
+        stream = start("debug")
         log.info(text, note=text, nested={"deep": [text, (text,)]}, failure=ValueError(text))
         try:
             raise ValueError(text)
@@ -122,9 +122,7 @@ def test_no_part_of_a_line_shows_it(text: str, secret: str) -> None:
         logging.getLogger("other").warning("it said %s", text)
         shown = stream.getvalue()
         assert shown.count("***") >= 5
-        for line in shown.splitlines():
-            if "raise ValueError" not in line:
-                assert secret not in line
+        assert secret not in shown
 
 
 INNOCENT = [
@@ -170,8 +168,29 @@ def test_what_stands_around_a_secret_stays_readable() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["token", "password", "Authorization", "client_secret", "clientSecret", "client-key-data", "keyData", "private_key"]
-    + ["apiKey", "API_KEY", "accessKey", "cookie", "bearer", "db_passwd", "credentials", "id_token", "refreshToken"],
+    [
+        *(
+            "token",
+            "password",
+            "Authorization",
+            "client_secret",
+            "clientSecret",
+            "client-key-data",
+            "keyData",
+            "cookie",
+        ),
+        *(
+            "apiKey",
+            "API_KEY",
+            "accessKey",
+            "private_key",
+            "bearer",
+            "db_passwd",
+            "credentials",
+            "id_token",
+            "newToken",
+        ),
+    ],
 )
 def test_a_field_with_a_secret_name_is_masked_whatever_it_holds(name: str) -> None:
     assert is_secret_name(name)
@@ -184,18 +203,9 @@ def test_a_field_with_a_secret_name_is_masked_whatever_it_holds(name: str) -> No
 @pytest.mark.parametrize(
     "name",
     [
-        "key",
-        "kind",
-        "name",
-        "keys",
-        "token_file",
-        "tokenFile",
-        "secret_name",
-        "secretRef",
-        "password_file",
-        "token_type",
-    ]
-    + ["secret_count", "tokenizer", "secretary", "public_key", "token_expires", "controller", "credentials_id"],
+        *("key", "kind", "name", "keys", "token_file", "tokenFile", "secret_name", "secretRef", "password_file"),
+        *("secret_count", "tokenizer", "secretary", "public_key", "token_expires", "credentials_id", "token_type"),
+    ],
 )
 def test_a_field_that_only_tells_of_a_secret_is_shown(name: str) -> None:
     assert not is_secret_name(name)
@@ -218,6 +228,7 @@ def test_masking_again_changes_nothing(text: str) -> None:
         *["token" * 20_000, "eyJ" * 30_000, "://a:b" * 15_000, "-" * 100_000, "password='" * 10_000, "a" * 100_000],
         *["-----BEGIN PRIVATE KEY-----" * 4_000, "bearer " * 15_000, "\n  token:" * 10_000, " @:/" * 25_000],
         *['"\\' * 50_000, "--secret-" * 10_000, "basic AAAA" * 10_000, "eyJ" + "a." * 50_000, "cookie:" * 15_000],
+        "token=abcdef " * 500_000,
     ],
     ids=lambda text: text[:12],
 )
@@ -339,6 +350,11 @@ def test_a_wrong_setting_is_one_sentence(wrong: dict[str, Any]) -> None:
 
 
 def test_the_level_is_kept_for_us_and_other_libraries_are_heard_from_warnings_on() -> None:
+    stream = as_json("debug")
+    log.debug("yes")
+    logging.getLogger("aiohttp").debug("no")
+    logging.getLogger("aiohttp").info("library")
+    assert [line["message"] for line in lines(stream)] == ["yes", "library"]
     stream = as_json("info")
     log.debug("no")
     log.info("yes")
@@ -369,12 +385,15 @@ def test_what_cannot_be_written_is_named() -> None:
     loop["self"] = loop
     stream = as_json()
     log.info("x", broken=Broken(), loop=loop, big=2**70, odd="\ud800", ratio=float("nan"), raw=b"ab")
-    logging.getLogger("other").warning("%d", "no number")
-    first, second = lines(stream)
+    (first,) = lines(stream)
     assert first["broken"] == "<Broken that cannot be written>"
     assert first["big"] == 2**70
     assert first["odd"] == "\\ud800"
-    assert second["message"] == "%d"
+
+
+def test_arguments_that_do_not_fit_the_message_do_not_lose_the_line() -> None:
+    record = logging.LogRecord("other", logging.WARNING, "", 0, "%d devices", ("many",), None)
+    assert json.loads(logs.JsonFormatter().format(record))["message"] == "%d devices"
 
 
 async def test_bound_fields_are_in_every_line_of_the_reconcile_and_its_tasks() -> None:

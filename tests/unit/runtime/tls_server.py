@@ -29,7 +29,9 @@ def server_context(authority: Authority, *, names: tuple[str, ...] = ("localhost
     """Serves as these names and 127.0.0.1, and believes the client certificates of the same authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
-        context.load_cert_chain(*authority.server("server", names=names, addresses=["127.0.0.1"]).write(Path(folder), "s"))
+        context.load_cert_chain(
+            *authority.server("server", names=names, addresses=["127.0.0.1"]).write(Path(folder), "s")
+        )
     context.load_verify_locations(cadata=authority.certificate.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
     return context

@@ -1,0 +1,488 @@
+"""Two programs and one lease: whatever happens to the leader, nothing of it takes effect after its successor began.
+
+Each program is a process (`leader_program`) with an identity of its own, so the rule is simple to check: in the order
+of resource versions, which is the order in which writes took effect, the writes of each identity are one unbroken
+block. The order is read from the server by a watch of the test's own, never from what the programs say of themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import pytest
+
+from edgewright.runtime import Client, For, Key, Lease, LeaseSettings, Manager, config
+from edgewright.runtime.client import WatchEvent
+from edgewright.runtime.errors import Unreachable
+from tests.cluster.leader_program import LABEL, LEASE_LOST, READY, ConfigMap
+from tests.harness import ControlPlane, Process, wait_until_async
+
+PROGRAM = Path(__file__).with_name("leader_program.py")
+PAIRS = 4
+OBJECTS = 20
+LEASE = "writer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """The lease's times in seconds, and how long each object rests between two writes."""
+
+    duration: float = 1.0
+    renew_within: float = 0.7
+    retry_every: float = 0.15
+    pause: float = 0.1
+
+
+class Program:
+    """One process that competes for the lease, under an identity that no other process has."""
+
+    def __init__(self, identity: str, kubeconfig: Path, namespace: str, times: Times, log: Path, *more: str) -> None:
+        self.identity = identity
+        settings = {
+            "kubeconfig": kubeconfig,
+            "namespace": namespace,
+            "lease": LEASE,
+            "identity": identity,
+            "duration": times.duration,
+            "renew-within": times.renew_within,
+            "retry-every": times.retry_every,
+            "pause": times.pause,
+        }
+        arguments = [f"--{name}={value}" for name, value in settings.items()]
+        self.process = Process(
+            identity,
+            [sys.executable, "-W", "error", PROGRAM, *arguments, *more],
+            log=log,
+            ready=lambda: READY in self.process.output(),
+        )
+
+    async def start(self) -> None:
+        """Starts it and waits until it has read what there is and stands for election."""
+        await asyncio.to_thread(self.process.start)
+        await asyncio.to_thread(self.process.wait_ready)
+
+    async def end(self, *, timeout: float = 10) -> None:
+        """Waits until it has ended by itself."""
+        what = f"{self.identity} has ended by itself, see {self.process.log}"
+        await wait_until_async(lambda: not self.process.running, timeout=timeout, what=what)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the process stands still by SIGSTOP."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] == "T"
+
+    def report(self) -> Counter[str]:
+        """What it has counted; it has ended in good order, without a traceback."""
+        output = self.process.output()
+        assert "Traceback" not in output, output
+        assert "Warning:" not in output, output
+        return Counter(json.loads(output.splitlines()[-1]))
+
+
+@dataclass
+class Term:
+    """The unbroken block of writes of one identity."""
+
+    writer: str
+    first: int
+    began: float
+    last: int = 0
+    numbers: dict[int, str] = field(default_factory=dict)
+
+
+class _Write(msgspec.Struct, frozen=True, rename="camel"):
+    metadata: dict[str, Any]
+    data: dict[str, str] = {}
+
+
+class Record:
+    """What took effect in a namespace, in its order, as the server tells it."""
+
+    def __init__(self) -> None:
+        self.terms: list[Term] = []
+        self.writes = 0
+        self.violations: list[str] = []
+        self.version = 0
+        self._decode = msgspec.json.Decoder(_Write).decode
+
+    async def follow(self, client: Client, namespace: str, version: str) -> None:
+        """Notes every write from this version on, until cancelled."""
+        while True:
+            with contextlib.suppress(Unreachable):
+                async for events in client.of(ConfigMap).watch(namespace, resource_version=version, labels=LABEL):
+                    for event in events:
+                        version = self._note(event)
+
+    def _note(self, event: WatchEvent) -> str:
+        obj = self._decode(event.object)
+        version = int(obj.metadata["resourceVersion"])
+        assert version >= self.version, "a watch tells what happened in its order"
+        self.version = version
+        if event.type == "MODIFIED":
+            self._add(version, obj.metadata["name"], obj.data["writer"], int(obj.data["number"]))
+        return str(version)
+
+    def _add(self, version: int, name: str, writer: str, number: int) -> None:
+        self.writes += 1
+        if not self.terms or self.terms[-1].writer != writer:
+            for term in self.terms:
+                if term.writer == writer:
+                    self.violations.append(f"{version}: {writer} wrote {name} after {self.terms[-1].writer} had begun")
+            self.terms.append(Term(writer, version, time.monotonic()))
+        term = self.terms[-1]
+        if number in term.numbers:
+            self.violations.append(f"{version}: write {number} of {writer} took effect twice")
+        term.numbers[number] = name
+        term.last = version
+
+    def term_of(self, program: Program) -> Term | None:
+        """The program's block of writes, once it has begun."""
+        return next((term for term in self.terms if term.writer == program.identity), None)
+
+
+class Contest:
+    """A namespace with a lease, objects to write, programs that compete, and the record of what took effect."""
+
+    def __init__(self, cluster: ControlPlane, namespace: str, logs: Path) -> None:
+        self.record = Record()
+        self.namespace = namespace
+        self._cluster = cluster
+        self._logs = logs
+        self._numbers = itertools.count(1)
+        self._programs: list[Program] = []
+        self._client = Client(config.load(kubeconfig=cluster.kubeconfig))
+        self._following: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        api = self._client.raw(ConfigMap.kind)
+        for number in range(OBJECTS):
+            name = f"object-{number:02}"
+            await api.create({"metadata": {"name": name, "namespace": self.namespace, "labels": {LABEL: "yes"}}})
+        version = (await api.list(self.namespace)).resource_version
+        self._following = asyncio.create_task(self.record.follow(self._client, self.namespace, version))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._following is not None
+        for program in self._programs:
+            program.process.kill()
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
+        await self._client.close()
+
+    async def program(self, *more: str, times: Times | None = None, server: str | None = None) -> Program:
+        """A new competitor that stands for election; the server knows it as a user of its own."""
+        identity = f"{self.namespace[-6:]}-{next(self._numbers)}"
+        kubeconfig = self._cluster.kubeconfig_for(identity, ["system:masters"], server=server)
+        log = self._logs / f"{identity}.log"
+        program = Program(identity, kubeconfig, self.namespace, times or Times(), log, *more)
+        self._programs.append(program)
+        await program.start()
+        return program
+
+    async def leads(self, program: Program, *, timeout: float = 30) -> Term:
+        """Waits for the program's first write that took effect."""
+        what = f"{program.identity} writes, see {program.process.log}"
+        found: Term = await self._until(lambda: self.record.term_of(program), timeout=timeout, what=what)
+        return found
+
+    async def wrote_everything(self, program: Program) -> None:
+        """Waits until the program has written every object."""
+        term = await self.leads(program)
+        await self._until(lambda: len(set(term.numbers.values())) == OBJECTS, what=f"{program.identity} wrote them all")
+
+    async def caught_up(self) -> None:
+        """Waits until the record holds everything that took effect before this call."""
+        # An object of our own, which the watch sees and the programs do not.
+        mark = {"metadata": {"generateName": "mark-", "namespace": self.namespace, "labels": {LABEL: "no"}}}
+        made = await self._client.raw(ConfigMap.kind).create(mark)
+        version = int(made["metadata"]["resourceVersion"])
+        await self._until(lambda: self.record.version >= version, what="the record has caught up")
+
+    async def lease(self) -> Lease:
+        """The lease as it is now."""
+        return await self._client.of(Lease).get(Key(self.namespace, LEASE))
+
+    async def delete_lease(self) -> None:
+        """Takes the lease away, as a person would with kubectl."""
+        await self._client.of(Lease).delete(Key(self.namespace, LEASE))
+
+    async def _until(self, condition: Any, *, what: str, timeout: float = 30) -> Any:
+        assert self._following is not None
+        following = self._following
+
+        def holds() -> Any:
+            if following.done():
+                following.result()
+            return condition()
+
+        return await wait_until_async(holds, timeout=timeout, what=what, interval=0.005)
+
+
+# 100 rounds
+
+
+@dataclass
+class Tally:
+    """What many rounds came to."""
+
+    rounds: int = 0
+    takeovers: list[float] = field(default_factory=list)
+    writes: int = 0
+    untouched: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        median, longest = statistics.median(self.takeovers), max(self.takeovers)
+        fence, server, unheard = (self.counts[name] for name in ("refused_by_fence", "refused_by_server", "unheard"))
+        return [
+            f"{self.rounds} rounds, {self.writes} writes took effect, none out of turn",
+            f"from the stop to the other's first write: {median:.2f} s (median), {longest:.2f} s at most",
+            f"after they were continued, leaders tried {fence} writes that were not sent; the server refused {server};",
+            f"the answers to {unheard} that had been sent before were not waited for",
+            f"{self.untouched} leaders lost the lease without being stopped (a slow machine)",
+        ]
+
+
+async def _rounds(pair: Contest, rounds: int, chance: random.Random, tally: Tally) -> None:
+    leader = await pair.program()
+    for _ in range(rounds):
+        other = await pair.program()
+        await pair.leads(leader)
+        await asyncio.sleep(chance.uniform(0, 0.2))
+        while not leader.process.running:
+            tally.untouched += 1
+            leader, other = other, await pair.program()
+            await pair.leads(leader)
+        leader.process.stop()
+        stopped_at = time.monotonic()
+        term = await pair.leads(other)
+        tally.takeovers.append(term.began - stopped_at)
+        if chance.random() < 0.5:  # at once, or when the other is in full swing
+            await asyncio.sleep(chance.uniform(0.05, 0.4))
+        leader.process.resume()
+        await leader.end()
+        assert leader.process.returncode == LEASE_LOST, leader.process.output()
+        tally.counts += leader.report()
+        tally.rounds += 1
+        leader = other
+    await asyncio.to_thread(leader.process.terminate)
+    await pair.caught_up()
+    tally.writes += pair.record.writes
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param(int(os.environ.get("LEADERSHIP_ROUNDS", "100")), id="short"),
+        pytest.param(int(os.environ.get("LEADERSHIP_ROUNDS", "1000")), marks=pytest.mark.soak, id="soak"),
+    ],
+)
+def test_nothing_of_a_stopped_leader_takes_effect_after_its_successor_began(
+    cluster: ControlPlane, tmp_path: Path, rounds: int, request: pytest.FixtureRequest
+) -> None:
+    seed = os.environ.get("LEADERSHIP_SEED") or os.environ.get("EDGEWRIGHT_SEED") or str(random.randrange(1 << 32))
+    print(f"seed {seed} (repeat with LEADERSHIP_SEED={seed})")
+    tally = Tally()
+    records = []
+
+    async def one_pair(number: int, share: int) -> None:
+        namespace = await asyncio.to_thread(cluster.create_namespace, f"pair-{number}")
+        async with Contest(cluster, namespace, tmp_path) as pair:
+            records.append(pair.record)
+            await _rounds(pair, share, random.Random(f"{seed} {number}"), tally)
+
+    async def all_pairs() -> None:
+        shares = [len(range(number, rounds, PAIRS)) for number in range(PAIRS)]
+        async with asyncio.timeout(60 + 6 * rounds / PAIRS), asyncio.TaskGroup() as group:
+            for number, share in enumerate(shares):
+                group.create_task(one_pair(number, share))
+
+    asyncio.run(all_pairs())
+    assert [violation for record in records for violation in record.violations] == []
+    assert tally.rounds == rounds
+    print("\n".join(tally.lines()))
+
+
+# The worst moments, hit every time
+
+
+async def _stopped(program: Program) -> None:
+    what = f"{program.identity} has stopped itself, see {program.process.log}"
+    await wait_until_async(lambda: program.stopped, what=what, interval=0.005)
+
+
+async def _ended_by_a_lost_lease(program: Program) -> Counter[str]:
+    await program.end()
+    assert program.process.returncode == LEASE_LOST, program.process.output()
+    return program.report()
+
+
+@pytest.mark.parametrize("point", ["before-request", "after-request", "after-connection", "after-body"])
+async def test_a_write_that_was_held_up_on_its_way_is_not_sent(
+    cluster: ControlPlane, namespace: str, tmp_path: Path, point: str
+) -> None:
+    async with Contest(cluster, namespace, tmp_path) as pair:
+        leader = await pair.program(f"--stop-at={point}", "--stop-after=30", "--workers=1")
+        other = await pair.program()
+        await _stopped(leader)
+        await pair.leads(other)
+        leader.process.resume()
+        counts = await _ended_by_a_lost_lease(leader)
+        await pair.caught_up()
+        assert pair.record.violations == []
+        term = await pair.leads(leader)
+        assert sorted(term.numbers) == list(range(1, 30))
+        assert counts["refused_by_fence"] + counts["unheard"] >= 1
+        assert counts["written"] == 29
+
+
+async def test_a_write_that_was_sent_before_the_stop_takes_effect_before_the_successor_begins(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    async with Contest(cluster, namespace, tmp_path) as pair:
+        leader = await pair.program("--stop-at=after-send", "--stop-after=30", "--workers=1")
+        other = await pair.program()
+        await _stopped(leader)
+        await pair.leads(other)
+        leader.process.resume()
+        counts = await _ended_by_a_lost_lease(leader)
+        await pair.caught_up()
+        assert pair.record.violations == []
+        assert sorted((await pair.leads(leader)).numbers) == list(range(1, 31))
+        assert counts["written"] == 29, "the answer came when it meant nothing any more"
+
+
+async def test_a_write_that_was_held_up_after_the_last_check_is_not_sent_either(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    async with Contest(cluster, namespace, tmp_path) as pair:
+        leader = await pair.program("--stop-at=after-socket", "--stop-after=30", "--workers=1")
+        other = await pair.program()
+        await _stopped(leader)
+        await pair.leads(other)
+        leader.process.resume()
+        await leader.end()
+        await pair.caught_up()
+        assert pair.record.violations == []
+        assert sorted((await pair.leads(leader)).numbers) == list(range(1, 30))
+        assert leader.process.returncode == -signal.SIGALRM, leader.process.output()
+
+
+async def test_writes_that_the_network_held_back_change_nothing_when_they_arrive(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    with cluster.proxy() as proxy:
+        async with Contest(cluster, namespace, tmp_path) as pair:
+            leader = await pair.program(server=proxy.url)
+            await pair.leads(leader)
+            other = await pair.program()
+            proxy.pause()
+            counts = await _ended_by_a_lost_lease(leader)
+            assert counts["unheard"] >= 1
+            await pair.wrote_everything(other)
+            proxy.resume()
+            await wait_until_async(lambda: proxy.open == 0, what="the proxy has carried what it held")
+            await pair.caught_up()
+            assert pair.record.violations == []
+
+
+# Other ends of a term
+
+
+async def test_a_leader_that_is_asked_to_end_gives_the_lease_back(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    times = Times(duration=15, renew_within=10, retry_every=0.2)
+    async with Contest(cluster, namespace, tmp_path) as pair:
+        leader = await pair.program(times=times)
+        await pair.wrote_everything(leader)
+        other = await pair.program(times=times)
+        asked_at = time.monotonic()
+        await asyncio.to_thread(leader.process.terminate)
+        assert leader.process.returncode == 0, leader.process.output()
+        counts = leader.report()
+        took = (await pair.leads(other)).began - asked_at
+        assert took < 3, f"the other led after {took:.2f} s: it did not wait for the end of the lease"
+        await pair.caught_up()
+        assert pair.record.violations == []
+        assert counts["written"] == len((await pair.leads(leader)).numbers), "what was under way was finished"
+        assert (await pair.lease()).spec.holder_identity == other.identity
+
+
+async def test_a_leader_that_cannot_renew_ends(cluster: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    with cluster.proxy() as proxy:
+        async with Contest(cluster, namespace, tmp_path) as pair:
+            leader = await pair.program(server=proxy.url)
+            await pair.leads(leader)
+            other = await pair.program()
+            proxy.refuse()
+            proxy.cut()
+            counts = await _ended_by_a_lost_lease(leader)
+            proxy.accept()
+            await pair.leads(other)
+            await pair.caught_up()
+            assert pair.record.violations == []
+            assert counts["refused_by_server"] == 0
+
+
+async def test_a_lease_that_is_deleted_ends_its_holder_and_is_left_alone_until_then(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    """Whoever deletes a lease wants another election; the winner waits, because the loser has not noticed yet."""
+    async with Contest(cluster, namespace, tmp_path) as pair:
+        leader = await pair.program(times=Times(duration=2.0, renew_within=1.5, retry_every=1.0))
+        await pair.leads(leader)
+        other = await pair.program(times=Times(duration=2.0, renew_within=1.5, retry_every=0.05))
+        await pair.wrote_everything(leader)
+        before = await pair.lease()
+        deleted_at = time.monotonic()
+        await pair.delete_lease()
+        await _ended_by_a_lost_lease(leader)
+        term = await pair.leads(other)
+        await pair.caught_up()
+        assert pair.record.violations == []
+        assert term.began - deleted_at > 2.0
+        after = await pair.lease()
+        assert after.spec.holder_identity == other.identity
+        assert after.metadata.uid != before.metadata.uid
+
+
+async def test_a_lease_is_not_given_back_while_a_pass_that_was_cut_off_may_still_take_effect(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    async with Contest(cluster, namespace, tmp_path) as alone:
+        manager = Manager(
+            Client(config.load(kubeconfig=cluster.kubeconfig)),
+            namespaces=[namespace],
+            lease=LeaseSettings(name=LEASE, namespace=namespace, identity="slow"),
+            drain_seconds=0.1,
+        )
+        begun = asyncio.Event()
+
+        async def never_ends(_: Key) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        manager.controller("slow", never_ends, For(manager.cache(ConfigMap, labels=LABEL)))
+        running = asyncio.create_task(manager.run())
+        await begun.wait()
+        manager.stop()
+        await running
+        assert (await alone.lease()).spec.holder_identity == "slow"
