@@ -122,8 +122,9 @@ bench: build/bench/.stamp kubernetes ## Run every benchmark against its peers an
 ##@ What is made
 
 .PHONY: manifests
-manifests: venv ## Write the custom resource definitions to config/crd/bases from the structs in api/.
+manifests: venv ## Write config/crd/bases from the structs in api/, and docs/reference from them and the command line.
 	$(BIN)/python -m edgewright.api.manifests config/crd/bases
+	$(BIN)/python hack/reference.py docs/reference
 
 .PHONY: kubernetes
 kubernetes: venv ## Build the real Kubernetes that the tests run on, once, into the user's cache folder (some 12 minutes).

@@ -5,7 +5,8 @@ over a ConfigMap writes who wrote it and a number that this process uses once. O
 a named point on the way of a write: what a random signal hits once in a million times, it hits every time. It judges
 nothing: what took effect is read from the server by the test.
 
-It ends with 0 when it was asked to (SIGTERM), with 3 when it lost the lease. It writes log lines, READY when it stands
+It ends with 0 when it was asked to (SIGTERM), with 3 when it lost the lease, and by SIGALRM when it was stopped between
+the last check and the system call, and continued after the deadline. It writes log lines, READY when it stands
 for election, and last of all a line of JSON with what it has counted.
 """
 
@@ -43,7 +44,7 @@ POINTS = (
     "before-request",
     "after-request",
     "after-connection",
-    "after-body",
+    "after-watch",
     "after-socket",
     "after-send",
 )
@@ -52,7 +53,12 @@ POINTS = (
 LABEL = "contested"
 """The label of the objects that are written: the controller manager puts a ConfigMap of its own in every namespace."""
 
-_CHECKS = {"_send_once": "request", "send": "connection", "write_bytes": "body", "_check": "socket"}
+_CHECKS = {
+    "_send_once": "request",
+    "_send": "connection",
+    "_check": "socket",
+    "_before_deadline": "watch",
+}
 
 
 class ConfigMap(Resource, frozen=True, kw_only=True):
@@ -89,29 +95,32 @@ class Trap:
 def _calling_check() -> str:
     """Which of the fence's checks is asking: they are known by the functions that make them."""
     frame = sys._getframe(2)
-    if frame.f_code.co_name == "_remaining" and frame.f_back is not None:
+    if frame.f_code.co_name == "demand" and frame.f_back is not None:
         frame = frame.f_back
     return _CHECKS[frame.f_code.co_name]
 
 
 def _stop_after_sending(trap: Trap) -> None:
-    send: Callable[..., int] = transport._FencedSocket.send
+    send: Callable[..., int] = fence.FencedSocket.send
 
-    def send_and_stop(self: transport._FencedSocket, *args: Any) -> int:
+    def send_and_stop(self: fence.FencedSocket, *args: Any) -> int:
         sent = send(self, *args)
         trap.passes("after-send")
         return sent
 
-    transport._FencedSocket.send = send_and_stop  # type: ignore[method-assign] # only in this process
+    fence.FencedSocket.send = send_and_stop  # type: ignore[method-assign] # only in this process
 
 
 class Writer:
     """Writes every ConfigMap again and again, and counts how that went."""
 
-    def __init__(self, manager: Manager, identity: str, *, pause: float, trap: Trap | None, trap_after: int) -> None:
+    def __init__(
+        self, manager: Manager, identity: str, *, replace: bool, pause: float, trap: Trap | None, trap_after: int
+    ) -> None:
         self.counts = {"written": 0, "refused_by_fence": 0, "refused_by_server": 0, "unheard": 0}
         self.cache = manager.cache(ConfigMap, labels=f"{LABEL}=yes")
-        self._api = manager.client.of(ConfigMap)
+        self._client = manager.client
+        self._replace = replace
         self._identity = identity
         self._pause = pause
         self._trap = trap
@@ -130,15 +139,23 @@ class Writer:
         if self._trap is not None and self._number == self._trap_after:
             self._trap.armed = True
         try:
-            written = await self._api.patch(
-                key, {"data": {"writer": self._identity, "number": str(self._number)}}, resource_version=version
+            self._versions[key] = await self._write(
+                key, version, {"writer": self._identity, "number": str(self._number)}
             )
         except KubernetesError as error:
             self._count(error)
             raise
         self.counts["written"] += 1
-        self._versions[key] = written.metadata.resource_version
         return again(self._pause)
+
+    async def _write(self, key: Key, version: str, data: dict[str, str]) -> str:
+        if not self._replace:
+            patched = await self._client.of(ConfigMap).patch(key, {"data": data}, resource_version=version)
+            return patched.metadata.resource_version
+        # A PUT is what HTTP clients like to send again by themselves when the connection turns out to be broken.
+        metadata = {"name": key.name, "namespace": key.namespace, "resourceVersion": version, "labels": {LABEL: "yes"}}
+        written = await self._client.raw(ConfigMap.kind).replace({"metadata": metadata, "data": data})
+        return str(written["metadata"]["resourceVersion"])
 
     def _count(self, error: KubernetesError) -> None:
         name = "refused_by_server" if isinstance(error, Conflict) else "unheard"
@@ -167,7 +184,14 @@ async def lead(options: argparse.Namespace) -> int:
         manager.client.transport.fence = trap
         if options.stop_at == "after-send":
             _stop_after_sending(trap)
-    writer = Writer(manager, options.identity, pause=options.pause, trap=trap, trap_after=options.stop_after)
+    writer = Writer(
+        manager,
+        options.identity,
+        replace=options.replace,
+        pause=options.pause,
+        trap=trap,
+        trap_after=options.stop_after,
+    )
     # Passes follow from `again` alone: the writes of others are no reason for one.
     manager.controller(
         "writer", writer.write, For(writer.cache, when=lambda change: change.initial), workers=options.workers
@@ -199,6 +223,7 @@ def main() -> int:
     for name in ("duration", "renew-within", "retry-every", "pause"):
         parser.add_argument(f"--{name}", type=float, required=True)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--replace", action="store_true", help="write by PUT instead of PATCH")
     parser.add_argument("--stop-at", choices=POINTS)
     parser.add_argument("--stop-after", type=int, default=30, metavar="WRITES")
     options = parser.parse_args()

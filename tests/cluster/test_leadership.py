@@ -47,6 +47,10 @@ class Times:
     pause: float = 0.1
 
 
+# For many pairs on a busy machine, on which a leader that hurries loses the lease without being stopped.
+UNHURRIED = Times(duration=2.0, renew_within=1.4, retry_every=0.2)
+
+
 class Program:
     """One process that competes for the lease, under an identity that no other process has."""
 
@@ -201,6 +205,12 @@ class Contest:
         found: Term = await self._until(lambda: self.record.term_of(program), timeout=timeout, what=what)
         return found
 
+    async def leads_or_ends(self, program: Program) -> bool:
+        """Waits for the program's first write or its end, and says whether it has written."""
+        what = f"{program.identity} writes or ends, see {program.process.log}"
+        await self._until(lambda: self.record.term_of(program) or not program.process.running, what=what)
+        return self.record.term_of(program) is not None
+
     async def wrote_everything(self, program: Program) -> None:
         """Waits until the program has written every object."""
         term = await self.leads(program)
@@ -241,46 +251,62 @@ class Contest:
 class Tally:
     """What many rounds came to."""
 
-    rounds: int = 0
     takeovers: list[float] = field(default_factory=list)
     writes: int = 0
     untouched: int = 0
+    in_mid_send: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+
+    async def count(self, leader: Program) -> None:
+        """Waits for the end of a leader that lost its lease, in one of the two ways in which that happens."""
+        await leader.end()
+        if leader.process.returncode == -signal.SIGALRM:
+            self.in_mid_send += 1
+        else:
+            self.counts += await _ended_by_a_lost_lease(leader)
 
     def lines(self) -> list[str]:
         """For people."""
         median, longest = statistics.median(self.takeovers), max(self.takeovers)
         fence, server, unheard = (self.counts[name] for name in ("refused_by_fence", "refused_by_server", "unheard"))
         return [
-            f"{self.rounds} rounds, {self.writes} writes took effect, none out of turn",
+            f"{len(self.takeovers)} rounds, {self.writes} writes took effect, none out of turn",
             f"from the stop to the other's first write: {median:.2f} s (median), {longest:.2f} s at most",
             f"after they were continued, leaders tried {fence} writes that were not sent; the server refused {server};",
             f"the answers to {unheard} that had been sent before were not waited for",
+            f"{self.in_mid_send} stood in the middle of a send when the lease ended, and were ended by the kernel",
             f"{self.untouched} leaders lost the lease without being stopped (a slow machine)",
         ]
 
 
+async def _first_to_write(pair: Contest, program: Program, tally: Tally) -> Program:
+    """Waits until the program writes; where it lost the lease before it could, until one that follows it does."""
+    while not await pair.leads_or_ends(program):
+        await tally.count(program)
+        tally.untouched += 1
+        program = await pair.program(times=UNHURRIED)
+    return program
+
+
 async def _rounds(pair: Contest, rounds: int, chance: random.Random, tally: Tally) -> None:
-    leader = await pair.program()
-    for _ in range(rounds):
-        other = await pair.program()
-        await pair.leads(leader)
+    leader = await pair.program(times=UNHURRIED)
+    while rounds:
+        other = await pair.program(times=UNHURRIED)
+        leader = await _first_to_write(pair, leader, tally)
         await asyncio.sleep(chance.uniform(0, 0.2))
-        while not leader.process.running:
-            tally.untouched += 1
-            leader, other = other, await pair.program()
-            await pair.leads(leader)
         leader.process.stop()
+        was_there = leader.process.running
         stopped_at = time.monotonic()
-        term = await pair.leads(other)
-        tally.takeovers.append(term.began - stopped_at)
+        other = await _first_to_write(pair, other, tally)
         if chance.random() < 0.5:  # at once, or when the other is in full swing
             await asyncio.sleep(chance.uniform(0.05, 0.4))
         leader.process.resume()
-        await leader.end()
-        assert leader.process.returncode == LEASE_LOST, leader.process.output()
-        tally.counts += leader.report()
-        tally.rounds += 1
+        await tally.count(leader)
+        if was_there:
+            tally.takeovers.append((await pair.leads(other)).began - stopped_at)
+            rounds -= 1
+        else:
+            tally.untouched += 1
         leader = other
     await asyncio.to_thread(leader.process.terminate)
     await pair.caught_up()
@@ -316,7 +342,8 @@ def test_nothing_of_a_stopped_leader_takes_effect_after_its_successor_began(
 
     asyncio.run(all_pairs())
     assert [violation for record in records for violation in record.violations] == []
-    assert tally.rounds == rounds
+    assert len(tally.takeovers) == rounds
+    assert tally.in_mid_send <= 1 + rounds // 10, "to be ended by the kernel is the exception"
     print("\n".join(tally.lines()))
 
 
@@ -334,12 +361,23 @@ async def _ended_by_a_lost_lease(program: Program) -> Counter[str]:
     return program.report()
 
 
-@pytest.mark.parametrize("point", ["before-request", "after-request", "after-connection", "after-body"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--stop-at=before-request"], id="before-request"),
+        pytest.param(["--stop-at=after-request"], id="after-request"),
+        pytest.param(["--stop-at=after-connection"], id="after-connection"),
+        pytest.param(["--stop-at=after-watch"], id="after-watch"),
+        pytest.param(
+            ["--stop-at=after-connection", "--replace"], id="after-connection-with-a-verb-that-can-be-repeated"
+        ),
+    ],
+)
 async def test_a_write_that_was_held_up_on_its_way_is_not_sent(
-    cluster: ControlPlane, namespace: str, tmp_path: Path, point: str
+    cluster: ControlPlane, namespace: str, tmp_path: Path, options: list[str]
 ) -> None:
     async with Contest(cluster, namespace, tmp_path) as pair:
-        leader = await pair.program(f"--stop-at={point}", "--stop-after=30", "--workers=1")
+        leader = await pair.program(*options, "--stop-after=30", "--workers=1")
         other = await pair.program()
         await _stopped(leader)
         await pair.leads(other)

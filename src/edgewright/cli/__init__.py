@@ -1,20 +1,31 @@
 """What people type: `edgewright COMMAND`. One module a command group; this one joins them and handles errors once.
 
-Commands raise; here an error becomes one sentence on standard error and an exit code that scripts can trust: 0 done,
-1 the server refused or the work failed, 2 wrong usage or configuration, 3 the server could not be reached, 130
-interrupted.
+Commands raise; here an error becomes one sentence on standard error and one of the `EXIT_CODES`, which scripts can
+trust. Nobody who types a command sees a traceback for what the outside did.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Final
 
 import typer
 
 from edgewright.cli import crds, version
+from edgewright.runtime import logs
 from edgewright.runtime.config import ConfigError
 from edgewright.runtime.errors import KubernetesError, NoCredentials, Unreachable
 from edgewright.runtime.masking import mask
+
+EXIT_CODES: Final = {
+    0: "Done.",
+    1: "The server refused, or the work failed; also when nobody reads the output any more.",
+    2: "Wrong usage, a wrong kubeconfig, or credentials that cannot be had.",
+    3: "The server could not be reached.",
+    130: "Interrupted with Ctrl-C.",
+}
+"""What a command can end with, and what it means."""
 
 app = typer.Typer(
     name="edgewright",
@@ -29,13 +40,20 @@ app.add_typer(crds.app, name="crds")
 
 def main() -> None:
     """The console script."""
+    logs.setup(level="warning", format="text")
     try:
-        app()
+        try:
+            app()
+        except SystemExit:
+            sys.stdout.flush()  # Python would do it at its exit, too late for a sentence when it fails
+            raise
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader (`| head`, say) has seen enough; closing here keeps Python from complaining at its exit.
-        sys.stderr.close()
+    except OSError as error:
+        _forget_output()
+        # A reader that has seen enough (`| head`, say) wants no sentence.
+        if not isinstance(error, BrokenPipeError):
+            print(f"edgewright: the output cannot be written: {error.strerror or error}", file=sys.stderr)
         sys.exit(1)
     except (ConfigError, KubernetesError) as error:
         print(f"edgewright: {mask(str(error))}", file=sys.stderr)
@@ -47,3 +65,10 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, ConfigError | NoCredentials):
         return 2
     return 3 if isinstance(error, Unreachable) else 1
+
+
+def _forget_output() -> None:
+    """Keeps Python from trying at its exit to write what could not be written, and from complaining about it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -19,9 +19,10 @@ import msgspec
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.config import Config
 from edgewright.runtime.errors import UNFIT, Conflict, Invalid, KubernetesError, Undecodable, error_for, status_from
+from edgewright.runtime.fence import Fence
 from edgewright.runtime.objects import Key, Kind, ObjectMeta, RawObject, Resource
 from edgewright.runtime.patches import JsonPatch, MergePatch, conditional, merge_diff
-from edgewright.runtime.transport import Fence, Transport
+from edgewright.runtime.transport import Transport
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Resource)
@@ -223,7 +224,7 @@ class Api(Generic[T]):
         async with self._transport.stream(path, query, seconds=seconds + 30) as content:
             yield []
             pending: list[bytes] = []
-            async for chunk in content.iter_any():
+            async for chunk in content:
                 head, newline, tail = chunk.rpartition(b"\n")
                 pending.append(head)
                 if not newline:

@@ -52,7 +52,7 @@ class Event(Resource, frozen=True, kw_only=True):
     kind: ClassVar[Kind] = Kind(group="", version="v1", kind="Event", plural="events")
 
     involved_object: ObjectReference = ObjectReference()
-    type: str = "Normal"
+    type: str = ""  # no default that is meant: what is at its default is not sent
     reason: str = ""
     message: str = ""
     count: int = 0

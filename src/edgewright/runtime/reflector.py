@@ -7,6 +7,7 @@ the last version that it saw; what was deleted in a gap is found by comparing ke
 
 from __future__ import annotations
 
+import copy
 from typing import Generic, Protocol, TypeVar
 
 from edgewright.runtime import logs
@@ -36,6 +37,8 @@ _log = logs.get("runtime.reflector")
 _PASSING = (InternalError, ServerTimeout, ServiceUnavailable, TooManyRequests)
 # A watch that lasted this long, or brought anything, was a good one: its end is no failure.
 _GOOD_WATCH_SECONDS = 5.0
+# However long a server asks us to stay away.
+_LONGEST_WAIT = 30.0
 
 
 class Sink(Protocol[R_contra]):
@@ -81,6 +84,8 @@ class Reflector(Generic[R]):
         # A server that is restarting is met again soon after its return; one that says no is asked less often.
         self._unreachable = unreachable or Backoff(base=0.1, cap=2.0)
         self._refused = refused or Backoff(base=0.5, cap=5.0)
+        # One that has forgotten is there: how long it was away must not slow down the list that follows.
+        self._forgotten = copy.copy(self._unreachable)
         self._repeated = logs.Repeated(_log, now=clock.elapsed)
         self._version = ""
         self._present: set[Key] | None = None  # while a list is coming in: what it has brought so far
@@ -101,6 +106,7 @@ class Reflector(Generic[R]):
             if self._moved or self._clock.elapsed() - started >= _GOOD_WATCH_SECONDS:
                 self._unreachable.reset()
                 self._refused.reset()
+                self._forgotten.reset()
             # Always a wait, if a short one: a server that sends one event and hangs up would be asked without end.
             await self._clock.sleep(self._wait_after(problem))
 
@@ -110,7 +116,8 @@ class Reflector(Generic[R]):
             # Not worth a word to people: the server keeps history for minutes only. The next turn lists again.
             self._pages = self._present is None  # a list that was forgotten between its pages is asked for in one
             self._version = ""
-            return self._unreachable.next()
+            self._unreachable.reset()
+            return self._forgotten.next()
         if isinstance(problem, BadRequest | Invalid) and self._streams_lists and self._present is not None:
             self._streams_lists = False  # the server is older, or was told not to stream lists
             return 0.0
@@ -122,6 +129,8 @@ class Reflector(Generic[R]):
         if isinstance(problem, ApiError | Undecodable) and not isinstance(problem, _PASSING):
             return self._refused.next()
         self._refused.reset()  # what a server says while it starts must not slow down what comes after
+        if isinstance(problem, ApiError) and problem.retry_after is not None:
+            return min(max(problem.retry_after, self._unreachable.base), _LONGEST_WAIT)
         return self._unreachable.next()
 
     async def _follow(self) -> None:

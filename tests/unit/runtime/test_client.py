@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -51,7 +52,11 @@ async def sent(verb: Callable[[Client], Awaitable[Any]], *answers: Json) -> list
     async with fake_server() as server, Client(server.config) as client:
         for what in (
             *(f"{method} {path_of('x')}" for method in ("GET", "PATCH", "PUT", "DELETE")),
-            *(f"{method} {path_of('x', 'default', part)}" for method in ("GET", "PATCH") for part in ("status", "scale")),
+            *(
+                f"{method} {path_of('x', 'default', part)}"
+                for method in ("GET", "PATCH")
+                for part in ("status", "scale")
+            ),
             f"POST {Widget.kind.path('default')}",
         ):
             server.on(what, *(answers or (Json(widget("x", 2)),)))
@@ -339,13 +344,13 @@ class Chunks:
     def stream(self, *_: Any, **__: Any) -> Chunks:
         return self
 
-    async def __aenter__(self) -> Chunks:
-        return self
+    async def __aenter__(self) -> AsyncIterator[bytes]:
+        return self._parts()
 
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def iter_any(self) -> Any:
+    async def _parts(self) -> AsyncIterator[bytes]:
         for chunk in self.chunks:
             yield chunk
 
@@ -361,7 +366,7 @@ def test_events_are_the_same_however_the_bytes_are_cut(cuts: set[int], sizes: li
     expected = [("ADDED", "x" * size) for size in sizes]
     whole = b"".join(line(kind, text) for kind, text in expected) + rest
     places = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
-    chunks = [whole[start:end] for start, end in zip(places, places[1:], strict=False)]
+    chunks = [whole[start:end] for start, end in pairwise(places)]
 
     async def run() -> list[WatchEvent]:
         api: Any = Api(Chunks(chunks), Widget.kind, Widget)  # type: ignore[arg-type]  # only its stream is used
@@ -421,11 +426,14 @@ async def test_what_came_in_one_breath_with_an_error_is_given_out_first() -> Non
     body = line("ADDED", widget("a", 1)) + line("ERROR", status_body(410, "Expired"))
     async with fake_server() as server, Client(server.config) as client:
         server.on(f"WATCH {PATH}", Watch(body))
+        watch = client.of(Widget).watch()
+        assert await anext(watch) == []
         seen: list[WatchEvent] = []
-        with pytest.raises(Expired):
-            async for events in client.of(Widget).watch():
-                seen += events
+        while not seen:
+            seen += await anext(watch)
         assert [event.type for event in seen] == ["ADDED"]
+        with pytest.raises(Expired):
+            await anext(watch)
 
 
 # --- under a fence -------------------------------------------------------------------------------------------------
@@ -473,6 +481,30 @@ async def test_under_a_fence_a_write_with_a_condition_goes_out(write: Any) -> No
         await fenced.close()
 
     assert len(await sent(verb)) == 1
+
+
+@pytest.mark.parametrize(
+    ("causes", "uid", "expected"),
+    [
+        ([{"field": "metadata.uid", "message": "immutable"}], "u", errors.Conflict),
+        ([{"field": "metadata.uid", "message": "immutable"}], "", errors.Invalid),
+        ([{"field": "spec.size", "message": "too big"}], "u", errors.Invalid),
+    ],
+    ids=["another object", "no condition", "another field"],
+)
+async def test_a_uid_that_does_not_hold_is_a_conflict(causes: Any, uid: str, expected: type[ApiError]) -> None:
+    async with fake_server() as server, Client(server.config) as client:
+        body = {**status_body(422, "Invalid"), "details": {"causes": causes}}
+        server.on(f"PATCH {path_of('x')}", Json(body, 422))
+        with pytest.raises(ApiError) as caught:
+            await client.of(Widget).patch(key("x"), {"a": 1}, uid=uid)
+        assert type(caught.value) is expected
+
+
+async def test_a_uid_is_no_condition_for_a_subresource() -> None:
+    async with Client(Config(server="http://127.0.0.1:1")) as client:
+        with pytest.raises(ValueError, match="not conditional by uid"):
+            await client.of(Widget).patch(key("x"), {"status": {}}, uid="u", subresource="status")
 
 
 async def test_a_client_without_a_fence_may_leave_names_to_the_server() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -24,8 +25,12 @@ async def test_a_virtual_sleep_ends_when_the_clock_is_moved_and_not_before() -> 
 async def test_virtual_timers_fire_in_the_order_in_which_they_are_due() -> None:
     clock = VirtualClock()
     fired: list[tuple[str, float]] = []
+
+    def note(name: str) -> None:
+        fired.append((name, clock.elapsed()))
+
     for name, seconds in (("late", 3.0), ("early", 1.0), ("also early", 1.0), ("past", -5.0)):
-        clock.call_later(seconds, lambda name=name: fired.append((name, clock.elapsed())))
+        clock.call_later(seconds, partial(note, name))
     clock.call_later(2.0, lambda: fired.append(("taken back", 0))).cancel()
     await clock.advance(3)
     assert fired == [("past", 0.0), ("early", 1.0), ("also early", 1.0), ("late", 3.0)]
@@ -34,7 +39,11 @@ async def test_virtual_timers_fire_in_the_order_in_which_they_are_due() -> None:
 async def test_a_virtual_timer_may_set_another_that_is_due_in_the_same_advance() -> None:
     clock = VirtualClock()
     fired: list[float] = []
-    clock.call_later(1, lambda: clock.call_later(1, lambda: fired.append(clock.elapsed())) and None)
+
+    def set_another() -> None:
+        clock.call_later(1, lambda: fired.append(clock.elapsed()))
+
+    clock.call_later(1, set_another)
     await clock.advance(5)
     assert fired == [2.0]
 

@@ -239,6 +239,28 @@ async def test_no_answer_makes_it_run_hot_and_none_ends_it(ended: Answer) -> Non
             assert len(it.server.watches()) <= 8, "nothing came: it must slow down"
 
 
+@pytest.mark.parametrize(("asked_for", "waits"), [("4", 4.0), ("9999", 30.0)], ids=["4 s", "too long"])
+async def test_a_server_that_asks_to_stay_away_is_left_alone_so_long(asked_for: str, waits: float) -> None:
+    async with following(refusal(429, retry_after=asked_for), Watch(streamed(version=1))) as it:
+        await until(lambda: it.copy.problem)
+        await until(lambda: it.clock._timers)
+        await it.clock.advance(waits - 0.1)
+        assert len(it.server.watches()) == 1
+        await it.clock.advance(0.2)
+        await until(lambda: it.copy.completed)
+
+
+async def test_a_server_that_has_forgotten_is_there_and_is_listed_soon() -> None:
+    away = [refusal(503)] * 8
+    async with following(
+        Watch(streamed(version=5), end="close"), *away, refusal(410), Watch(streamed(version=9))
+    ) as it:
+        await it.until(lambda: len(it.server.watches()) == 10, step=0.02)
+        before = it.clock.elapsed()
+        await it.until(lambda: it.copy.completed == 2, step=0.02)
+        assert it.clock.elapsed() - before < 0.5
+
+
 async def test_a_server_that_cannot_be_reached_does_not_run_hot_and_is_met_soon_after_its_return() -> None:
     async with socket_server(b"") as gone:
         config = Config(server=gone.url)
@@ -266,13 +288,13 @@ async def test_credentials_that_fail_for_a_while_end_nothing() -> None:
     clock, copy, credentials = VirtualClock(), Copy(), Credentials()
     async with fake_server() as server:
         server.on(f"WATCH {PATH}", Watch(streamed(version=1)))
-        async with Client(Config(server=server.url, credentials=credentials), clock=clock) as client:
-            async with running(Reflector(client.of(Widget), copy, clock=clock).run()):
-                await until(lambda: len(copy.problems) > 2, clock=clock)
-                assert copy.problem == "user me: the token file is gone"
-                credentials.failing = False
-                await until(lambda: copy.completed, clock=clock)
-                assert copy.problem is None
+        client = Client(Config(server=server.url, credentials=credentials), clock=clock)
+        async with client, running(Reflector(client.of(Widget), copy, clock=clock).run()):
+            await until(lambda: len(copy.problems) > 2, clock=clock)
+            assert copy.problem == "user me: the token file is gone"
+            credentials.failing = False
+            await until(lambda: copy.completed, clock=clock)
+            assert copy.problem is None
 
 
 async def test_a_broken_watch_is_resumed_where_it_stood() -> None:
@@ -360,7 +382,9 @@ async def test_a_kind_that_is_not_served_yet_is_found_when_it_is() -> None:
 
 
 async def test_each_problem_is_said_once_and_another_one_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    answers = [*[refusal(403, "Forbidden", "may not")] * 4, *[refusal(500, "", "broken")] * 4, Watch(streamed(version=1))]
+    answers: list[Script] = [refusal(403, "Forbidden", "may not")] * 4
+    answers += [refusal(500, "", "broken")] * 4
+    answers.append(Watch(streamed(version=1)))
     async with following(*answers) as it:
         await it.until(lambda: it.copy.completed)
     said = [str(getattr(record, "fields", {}).get("error")) for record in caplog.records]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -22,7 +23,8 @@ from edgewright.runtime.errors import (
     Unauthorized,
     Unreachable,
 )
-from edgewright.runtime.transport import Transport, _FencedSocket
+from edgewright.runtime.fence import FencedSocket
+from edgewright.runtime.transport import Transport
 from tests.unit.runtime.fakeserver import (
     FakeServer,
     Json,
@@ -229,10 +231,14 @@ async def test_an_answer_that_breaks_off_is_unreachable_and_not_repeated(answer:
 async def test_a_stream_that_breaks_off_is_unreachable(body: bytes) -> None:
     async with socket_server(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body) as server:
         transport = Transport(Config(server=server.url))
-        with pytest.raises(Unreachable):
+
+        async def read() -> None:
             async with transport.stream("/x", {"watch": "true"}, seconds=5) as content:
-                async for _ in content.iter_any():
+                async for _ in content:
                     pass
+
+        with pytest.raises(Unreachable):
+            await read()
         await transport.close()
 
 
@@ -273,18 +279,16 @@ async def test_a_stream_that_is_refused_raises_and_drops_the_token() -> None:
                 async with transport.stream("/x", {}, seconds=5):
                     pass
         async with transport.stream("/x", {}, seconds=5) as content:
-            assert await content.read() == b"\ndata"
+            assert b"".join([part async for part in content]) == b"\ndata"
         await transport.close()
         assert [asked.headers["Authorization"][-1] for asked in server.asked] == ["1", "2", "2"]
     assert counted == [("WATCH", "401"), ("WATCH", "403"), ("WATCH", "200")]
 
 
-async def test_a_proxy_and_another_server_name_are_passed_on() -> None:
+async def test_a_plain_server_is_asked_through_the_proxy() -> None:
     async with fake_server() as proxy:
         proxy.on("GET /x", Json({"through": "proxy"}))
-        transport = Transport(Config(server="http://server.invalid:80", proxy=proxy.url, tls_server_name="other"))
-        assert transport._options == {"proxy": proxy.url, "server_hostname": "other"}
-        transport._options.pop("server_hostname")  # plain HTTP has none
+        transport = Transport(Config(server="http://server.invalid:80", proxy=proxy.url))
         assert await transport.request("GET", "/x") == b'{"through":"proxy"}'
         await transport.close()
 
@@ -341,21 +345,53 @@ async def test_an_idle_connection_does_not_get_around_the_fence() -> None:
         assert server.received == sent
 
 
+class Gate:
+    """A fence that a test opens and shuts."""
+
+    left = 10.0
+
+    def remaining(self) -> float:
+        return self.left
+
+
+@pytest.mark.parametrize("alarm", ["free", "used by the program"])
 @pytest.mark.parametrize("method", ["send", "sendmsg"])
-async def test_the_socket_itself_refuses(method: str) -> None:
-    async with socket_server(OK) as server:
-        port = int(server.url.rpartition(":")[2])
-        made = _FencedSocket(socket.AF_INET, socket.SOCK_STREAM, 0, fence=Flips(1))
-        made.setblocking(False)
-        with made:
-            await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
-            send: Callable[[Any], int] = getattr(made, method)
-            data: Any = b"x" if method == "send" else [b"x"]
-            assert send(data) == 1
-            with pytest.raises(ConnectionAbortedError):
-                send(data)
-        await until(lambda: server.received)
-        assert server.received == b"x"
+async def test_the_socket_itself_refuses(method: str, alarm: str) -> None:
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL if alarm == "free" else signal.SIG_IGN)
+    gate = Gate()
+    try:
+        async with socket_server(OK) as server:
+            port = int(server.url.rpartition(":")[2])
+            with FencedSocket(socket.AF_INET, socket.SOCK_STREAM, 0, fence=gate) as made:
+                made.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+                send: Callable[[Any], int] = getattr(made, method)
+                data: Any = b"x" if method == "send" else [b"x"]
+                assert send(data) == 1
+                gate.left = 0.0
+                with pytest.raises(ConnectionAbortedError):
+                    send(data)
+            await until(lambda: server.received)
+            assert server.received == b"x"
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0), "no alarm is left behind"
+
+
+async def test_a_transport_that_is_closed_in_mid_request_ends_it() -> None:
+    async with fake_server() as server:
+
+        async def never(_: object) -> Json:
+            await server.closing.wait()
+            return Json({})
+
+        server.on("GET /x", never)
+        transport = transport_to(server)
+        task = asyncio.create_task(transport.request("GET", "/x"))
+        await until(lambda: server.asked)
+        await transport.close()
+        with pytest.raises(Unreachable):
+            await task
 
 
 async def test_a_request_under_a_fence_ends_with_the_lease() -> None:

@@ -1,0 +1,148 @@
+"""`edgewright crds install` on a real API server: what it says, what it changes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewright.api import FlashJob
+from tests.harness import ControlPlane, wait_until
+from tests.unit.cli.command import edgewright, sentence
+
+NAME = FlashJob.kind.resource
+PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{NAME}"
+RIVAL = f"rivals.{FlashJob.kind.group}"
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """A control plane that has no definition of ours; its logs are kept when a test fails."""
+    failed_before = request.session.testsfailed
+    control_plane = ControlPlane()
+    try:
+        control_plane.start()
+        yield control_plane
+    finally:
+        control_plane.stop(keep=request.session.testsfailed > failed_before)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_installed(server: ControlPlane) -> Iterator[None]:
+    yield
+    server.kubectl("delete", "customresourcedefinitions", NAME, RIVAL, "--ignore-not-found")
+
+
+def install(server: ControlPlane, *options: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return edgewright("crds", "install", "--kubeconfig", kubeconfig or server.kubeconfig, *options, timeout=120)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def definition(server: ControlPlane) -> Any:
+    return server.request("GET", PATH)
+
+
+def test_what_was_not_there_is_created_and_served_when_the_command_ends(server: ControlPlane) -> None:
+    assert said(install(server)) == f"{NAME} created\n"
+    assert json.loads(server.kubectl("get", "flashjobs", "-A", "-o", "json").stdout)["items"] == []
+
+
+def test_a_second_time_nothing_is_changed(server: ControlPlane) -> None:
+    install(server)
+    before = definition(server)
+    assert said(install(server)) == f"{NAME} unchanged\n"
+    assert definition(server) == before
+
+
+def test_a_dry_run_creates_nothing(server: ControlPlane) -> None:
+    assert said(install(server, "--dry-run")) == f"{NAME} created (dry run)\n"
+    assert not server.exists(PATH)
+
+
+def change_a_description(server: ControlPlane) -> None:
+    """What somebody else could have done to the definition since: it says something that ours does not say."""
+    path = "/spec/versions/0/schema/openAPIV3Schema/description"
+    patch = [{"op": "replace", "path": path, "value": "somebody else's"}]
+    server.kubectl("patch", "customresourcedefinition", NAME, "--type=json", "-p", json.dumps(patch))
+
+
+def test_what_somebody_else_changed_is_put_right_and_objects_stay(server: ControlPlane) -> None:
+    install(server)
+    server.kubectl("apply", "-f", "config/samples/application_v1alpha1_flashjob.yaml")
+    change_a_description(server)
+    assert said(install(server, "--dry-run")) == f"{NAME} configured (dry run)\n"
+    assert "somebody else's" in json.dumps(definition(server))
+    assert said(install(server)) == f"{NAME} configured\n"
+    assert "somebody else's" not in json.dumps(definition(server))
+    assert len(json.loads(server.kubectl("get", "flashjobs", "-A", "-o", "json").stdout)["items"]) == 1
+
+
+def test_what_kubectl_installed_is_taken_over(server: ControlPlane) -> None:
+    server.kubectl("apply", "--server-side", "-f", "-", input=said(edgewright("crds", "print")))
+    assert said(install(server)) == f"{NAME} unchanged\n"
+    change_a_description(server)
+    assert said(install(server)) == f"{NAME} configured\n"
+
+
+def test_the_context_is_chosen_by_its_name(server: ControlPlane, tmp_path: Path) -> None:
+    content = json.loads(server.kubeconfig.read_text())
+    content["contexts"][0]["name"] = "chosen"
+    content["current-context"] = "another"
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(content))
+    assert said(install(server, "--context", "chosen", kubeconfig=path)) == f"{NAME} created\n"
+
+
+@pytest.mark.parametrize("verbs", [(), ("get",)], ids=["who may nothing", "who may only look"])
+def test_somebody_who_may_not_gets_one_sentence(server: ControlPlane, verbs: tuple[str, ...]) -> None:
+    if verbs:
+        role = "customresourcedefinitions.apiextensions.k8s.io"
+        server.kubectl("create", "clusterrole", "looking", f"--verb={','.join(verbs)}", f"--resource={role}")
+        server.kubectl("create", "clusterrolebinding", "looking", "--clusterrole=looking", "--user=onlooker")
+    onlooker = server.kubeconfig_for("onlooker")
+    verb = "patch" if verbs else "get"
+
+    def refusal() -> subprocess.CompletedProcess[str] | None:
+        done = install(server, kubeconfig=onlooker)
+        return done if f"cannot {verb} " in done.stderr else None  # the server takes a moment to learn of a new role
+
+    refused = wait_until(refusal, what=f"the server refuses to {verb}")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert ": 403 " in sentence(refused)
+    assert 'User "onlooker"' in sentence(refused)
+    assert not server.exists(PATH)
+
+
+def test_credentials_that_the_server_does_not_know_get_one_sentence(server: ControlPlane) -> None:
+    done = install(server, kubeconfig=server.kubeconfig_with({"token": "not-a-token-of-this-server"}))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence(done).endswith(": 401 Unauthorized")
+    assert "not-a-token" not in done.stderr
+
+
+def test_a_kind_of_somebody_else_with_our_name_is_named_in_the_sentence(server: ControlPlane) -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    rival = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": RIVAL},
+        "spec": {
+            "group": FlashJob.kind.group,
+            "scope": "Namespaced",
+            "names": {"kind": "FlashJob", "plural": "rivals", "singular": "rival"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    server.kubectl("create", "-f", "-", input=json.dumps(rival))
+    server.kubectl("wait", "--for=condition=Established", f"customresourcedefinition/{RIVAL}")
+    done = install(server)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence(done).startswith(f'{NAME}: "FlashJobList" is already in use')
