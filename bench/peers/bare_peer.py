@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from functools import partial
+from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
 from bench.peers.kinds import Bench
 from bench.peers.measurement import Measurement, parse_arguments, wanted_status
 from edgewright.runtime import config
+from edgewright.runtime.fence import make_socket
+from edgewright.runtime.http import Address, Pool
 
 
 class Items(msgspec.Struct):
@@ -27,44 +30,50 @@ class Items(msgspec.Struct):
 
 async def run(args: argparse.Namespace) -> str:
     settings = config.load(kubeconfig=args.kubeconfig)
-    url = settings.server + Bench.kind.path(args.namespace)
-    headers = {
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-        "Content-Type": "application/merge-patch+json",
-    }
-    connector = aiohttp.TCPConnector(ssl=settings.tls or True, limit=args.workers + 1)
-    async with aiohttp.ClientSession(
-        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers=headers
-    ) as session:
-        measurement = Measurement(args.objects)
-        async with session.get(url) as answer:
-            listed = msgspec.json.decode(await answer.read(), type=Items)
-        todo = iter(listed.items)
+    server = urlsplit(settings.server)
+    address = Address(host=server.hostname or "", port=server.port or 443, secure=True)
+    pool = Pool(address, size=args.workers + 1, tls=lambda: settings.tls, make_socket=partial(make_socket, fence=None))
+    path = Bench.kind.path(args.namespace)
+    head = f" HTTP/1.1\r\nHost: {address.authority}\r\nAccept: application/json\r\n".encode()
+    measurement = Measurement(args.objects)
 
-        async def watch() -> None:
-            query = {"watch": "true", "resourceVersion": listed.metadata["resourceVersion"]}
-            async with session.get(url, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:
-                async for _ in answer.content.iter_any():
-                    pass
+    connection = await pool.take()
+    answer = await connection.exchange(b"GET %s%s\r\n" % (path.encode(), head))
+    pool.give_back(connection)
+    listed = msgspec.json.decode(answer.body, type=Items)
+    todo = iter(listed.items)
 
-        async def work() -> None:
-            for obj in todo:
-                body = {
-                    "status": wanted_status(obj.metadata.generation),
-                    "metadata": {"resourceVersion": obj.metadata.resource_version},
+    async def watch() -> None:
+        target = f"GET {path}?watch=true&resourceVersion={listed.metadata['resourceVersion']}".encode()
+        connection = await pool.take()
+        _, stream = await connection.stream(target + head + b"\r\n")
+        while stream is not None and await stream.read(60):
+            pass
+
+    async def work() -> None:
+        connection = await pool.take()
+        for obj in todo:
+            metadata = obj.metadata
+            body = msgspec.json.encode(
+                {
+                    "status": wanted_status(metadata.generation),
+                    "metadata": {"resourceVersion": metadata.resource_version},
                 }
-                measurement.requests += 1
-                name = obj.metadata.name
-                async with session.patch(f"{url}/{name}/status", data=msgspec.json.encode(body)) as answer:
-                    answer.raise_for_status()
-                    await answer.read()
-                measurement.written(name)
+            )
+            about = b"Content-Type: application/merge-patch+json\r\nContent-Length: %d\r\n\r\n" % len(body)
+            measurement.requests += 1
+            answer = await connection.exchange(
+                b"PATCH %s/%s/status%s%s%s" % (path.encode(), metadata.name.encode(), head, about, body)
+            )
+            if answer.status != 200:
+                raise RuntimeError(f"{answer.status} {answer.body[:200]!r}")
+            measurement.written(metadata.name)
 
-        watching = asyncio.create_task(watch())
-        await asyncio.gather(*(work() for _ in range(args.workers)))
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*(work() for _ in range(args.workers)))
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    await pool.close()
     return measurement.report()
 
 

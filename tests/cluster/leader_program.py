@@ -33,8 +33,8 @@ from edgewright.runtime import (
     Result,
     again,
     config,
+    fence,
     logs,
-    transport,
 )
 from edgewright.runtime.errors import Conflict, KubernetesError, LeaseLost
 
@@ -72,7 +72,7 @@ class ConfigMap(Resource, frozen=True, kw_only=True):
 class Trap:
     """Stops this process, once, at the named point of the first write after it was armed."""
 
-    def __init__(self, fence: transport.Fence, point: str) -> None:
+    def __init__(self, fence: fence.Fence, point: str) -> None:
         self._fence = fence
         self._point = point
         self.armed = False

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from edgewright.runtime import Cache, Client, Key, ObjectMeta, transport
+from edgewright.runtime import Cache, Client, Key, ObjectMeta, http, transport
 from edgewright.runtime.backoff import Backoff
 from tests.cluster.kinds import Loose, Widget, WidgetSpec, install, widget
 from tests.cluster.support import Seen, connected, eventually, following, in_parallel
@@ -348,7 +348,7 @@ async def test_a_connection_that_goes_silent_is_given_up_and_resumed(
     cluster: ControlPlane, namespace: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "WATCH_IDLE_SECONDS", 0.5)
-    monkeypatch.setattr(transport, "_CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(http, "CONNECT_SECONDS", 0.5)
     async with through(proxy, cluster) as (beside, client):
         api = beside.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])

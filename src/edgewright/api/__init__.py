@@ -1,6 +1,7 @@
 """The kinds that Edgewright works with, as typed structs, and the CRDs that are generated from them.
 
-This is the room's public face: controllers and the command line import kinds from here. `annotations`, `schema`, `crd`
+This is the room's public face: controllers and the command line import kinds from here. Event and Lease are defined
+where the runtime itself writes them. `annotations`, `schema`, `crd`
 and `manifests` turn the kinds that are ours into CRD YAML. Nothing in this room talks to a server or a device.
 """
 
@@ -27,6 +28,8 @@ from edgewright.api.service import (
     ServiceSpec,
     ServiceStatus,
 )
+from edgewright.runtime.events import Event
+from edgewright.runtime.lease import Lease
 
 CUSTOM_KINDS: tuple[type[CustomResource], ...] = (FlashJob,)
 """The kinds whose CRDs are ours: what `make manifests` writes and `edgewright crds` prints and installs."""
@@ -41,12 +44,14 @@ __all__ = [
     "ContainerWaiting",
     "CustomResource",
     "EnvVar",
+    "Event",
     "FlashJob",
     "FlashJobPhase",
     "FlashJobSpec",
     "FlashJobStatus",
     "Instance",
     "InstanceSpec",
+    "Lease",
     "LoadBalancerIngress",
     "LoadBalancerStatus",
     "Namespace",

@@ -8,6 +8,7 @@ is over. It knows nothing of kinds and decodes nothing but error bodies.
 from __future__ import annotations
 
 import asyncio
+import random
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -100,7 +101,8 @@ class Transport:
             except (TooManyRequests, ServiceUnavailable) as error:
                 if attempt == self._retries or error.retry_after is None:
                     raise
-                growing = delay(attempt + 1, base=0.5, cap=_LARGEST_RETRY_AFTER)
+                # Spread, so that many who were refused together do not come back together, time after time.
+                growing = delay(attempt + 1, base=0.5, cap=_LARGEST_RETRY_AFTER) * random.uniform(1.0, 1.5)  # noqa: S311
                 await self._clock.sleep(max(growing, min(error.retry_after, _LARGEST_RETRY_AFTER)))
         raise AssertionError("unreachable: the last attempt returns or raises")
 

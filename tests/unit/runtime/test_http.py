@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from edgewright.runtime.clock import settle
 from edgewright.runtime.fence import make_socket
 from edgewright.runtime.http import Address, Connection, Pool
 from tests.harness.certificates import Authority
@@ -32,6 +33,7 @@ class Server:
         self.connections = 0
         self.heads: list[bytes] = []
         self.port = 0
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def read_head(self, reader: asyncio.StreamReader) -> bytes:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -40,6 +42,9 @@ class Server:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         try:
             await self._handler(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -55,7 +60,10 @@ class Server:
             yield self
         finally:
             server.close()
-            await asyncio.sleep(0.01)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await settle()  # asyncio closes an aborted socket some turns of the loop later
 
 
 def pool_for(port: int, *, size: int = 4, proxy: str | None = None, tls: ssl.SSLContext | None = None) -> Pool:
@@ -310,11 +318,14 @@ class ConnectProxy:
         port = int(head.split(b" ")[1].rpartition(b":")[2])
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        one = asyncio.create_task(_pipe(reader, far_writer))
-        await _pipe(far_reader, writer)
-        one.cancel()
-        await asyncio.gather(one, return_exceptions=True)
-        far_writer.transport.abort()
+        there = asyncio.create_task(_pipe(reader, far_writer))
+        back = asyncio.create_task(_pipe(far_reader, writer))
+        try:
+            await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            there.cancel()
+            back.cancel()
+            far_writer.transport.abort()
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
