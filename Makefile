@@ -89,10 +89,10 @@ format: venv ## Format the code and mend what ruff can mend.
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-# Which modules are decision code, and how much of it must be covered, is said in pyproject.toml (tool.coverage.report).
+# How much of the code must be covered is said in pyproject.toml (tool.coverage.report).
 # A part of the suite covers a part of the code: with ARGS only the tests are run.
 .PHONY: unit
-unit: venv ## Run the tests that need no cluster, and hold the decision code above 95 % coverage (ARGS="-k queue" runs some).
+unit: venv ## Run the tests that need no cluster, and hold the code above 95 % coverage (ARGS="-k queue" runs some).
 	@mkdir -p build/reports build/coverage
 ifeq ($(strip $(ARGS)),)
 	$(BIN)/coverage run -m pytest tests/unit -m "not soak" --junitxml=build/reports/unit.xml

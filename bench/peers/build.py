@@ -51,9 +51,8 @@ def build() -> Path:
     started = time.monotonic()
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.{os.getpid()}")
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local"}
     command = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(part), "."]
-    subprocess.run(command, cwd=SOURCE, env=environment, check=True)
+    subprocess.run(command, cwd=SOURCE, env=kubernetes_build().go_environment(), check=True)
     part.rename(target)
     print(f"bench: built in {time.monotonic() - started:.0f} s", flush=True)
     return target

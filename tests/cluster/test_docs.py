@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,20 +57,23 @@ def script(todo: list[Command]) -> str:
 
 def run(todo: list[Command], *, folder: Path, env: dict[str, str]) -> list[tuple[int, str]]:
     """The exit code and the output of each command; what the session left running is ended."""
-    session = subprocess.Popen(
-        ["bash", "-c", script(todo)],
-        cwd=folder,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        printed, _ = session.communicate(timeout=_SECONDS_A_PAGE)
-    finally:
-        _end_session(session)
+    # Into a file and not a pipe: what a page starts in the background may keep its output open.
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        session = subprocess.Popen(
+            ["bash", "-c", script(todo)],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            session.wait(timeout=_SECONDS_A_PAGE)
+        finally:
+            _end_session(session)
+        output.seek(0)
+        printed = output.read()
     found: list[tuple[int, str]] = []
     begin = 0
     for end in _END.finditer(printed):
@@ -79,7 +83,7 @@ def run(todo: list[Command], *, folder: Path, env: dict[str, str]) -> list[tuple
     return found
 
 
-def _end_session(session: subprocess.Popen[str]) -> None:
+def _end_session(session: subprocess.Popen[bytes]) -> None:
     """Ends whatever still belongs to the session: with job control each job is a process group of its own."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -56,6 +56,7 @@ class Cache(Generic[R]):
         fields: str = "",
         clock: Clock | None = None,
         backoff: Callable[[], Backoff] | None = None,
+        listed: Callable[[str], None] | None = None,
     ) -> None:
         self._api = api
         self._objects: dict[Key, R] = {}
@@ -66,6 +67,7 @@ class Cache(Generic[R]):
         self._problems: dict[str, str] = dict.fromkeys(namespaces, "has not been listed yet")
         self._synced = asyncio.Event()
         self.relists = 0
+        self._listed = listed
         self._reflectors = [
             Reflector(
                 api,
@@ -196,8 +198,10 @@ class Cache(Generic[R]):
         for known in (self._objects, self._unread):
             for key in [key for key in known if key not in present and namespace in ("", key.namespace)]:
                 self.drop(key)
-        if namespace not in self._unlisted:
-            self.relists += 1
+        again = namespace not in self._unlisted
+        self.relists += again
+        if self._listed is not None:
+            self._listed("again" if again else "start")
         self._unlisted.discard(namespace)
         if not self._unlisted:
             self._synced.set()

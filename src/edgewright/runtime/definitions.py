@@ -21,6 +21,8 @@ DEFINITION = Kind(
     namespaced=False,
 )
 
+_REFUSED_SECONDS = 2.0
+
 Outcome: TypeAlias = Literal["created", "configured", "unchanged"]
 
 
@@ -55,13 +57,16 @@ def established(document: RawObject) -> tuple[bool, str]:
 async def _wait_established(api: RawApi, document: RawObject, *, within: float) -> None:
     served, refusal = established(document)
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(within) as limit:
             while not served:
+                if refusal:
+                    # Told no: that may be old, from before somebody gave the names free, but not for long.
+                    limit.reschedule(asyncio.get_running_loop().time() + min(within, _REFUSED_SECONDS))
                 document = await _next_state(api, document)
                 served, refusal = established(document)
     except TimeoutError:
-        problem = refusal or "the server does not serve it"
-        raise KubernetesError(f"{document['metadata']['name']}: {problem} (waited {within:g} s)") from None
+        problem = refusal or f"the server does not serve it after {within:g} s"
+        raise KubernetesError(f"{document['metadata']['name']}: {problem}") from None
 
 
 async def _next_state(api: RawApi, document: RawObject) -> RawObject:

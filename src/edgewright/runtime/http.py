@@ -24,6 +24,7 @@ CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 60.0
 # A stream that nobody reads is not read from the network either beyond this.
 _STREAM_BUFFER = 1 << 20
+_CLOSED = "the server closed the connection"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,10 @@ class Address:
         return f"http://{self.authority}" if self.proxy and not self.secure else ""
 
 
+class StaleError(ConnectionResetError):
+    """A connection that had been used before broke before anything of the answer came: it had gone stale meanwhile."""
+
+
 class Connection(asyncio.Protocol):
     """One connection to the server; it is used by one request at a time."""
 
@@ -60,6 +65,8 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._idle_since = 0.0
         self._reusable = True
+        self._served = 0
+        self._answering = False
 
     # --- for the caller ----------------------------------------------------------------------------------------------
 
@@ -74,7 +81,7 @@ class Connection(asyncio.Protocol):
     def transport(self) -> asyncio.Transport:
         """What it is carried by."""
         if self._transport is None:
-            raise ConnectionResetError("the connection was closed")
+            raise ConnectionResetError(_CLOSED)
         return self._transport
 
     async def exchange(self, request: bytes, check: Callable[[], object] | None = None) -> Answer:
@@ -104,7 +111,7 @@ class Connection(asyncio.Protocol):
     async def _send(self, request: bytes, check: Callable[[], object] | None) -> Answer:
         transport = self.transport
         if transport.is_closing():
-            raise ConnectionResetError("the connection was closed")
+            raise ConnectionResetError(_CLOSED)
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiter = waiter
         if check is not None:
@@ -141,12 +148,14 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over."""
         self._reusable = False
-        self._fail(exc or ConnectionResetError("the server closed the connection"))
+        stale = self._served > 0 and not self._answering
+        self._fail(StaleError("it had been closed meanwhile") if stale else exc or ConnectionResetError(_CLOSED))
 
     # --- for the parser ----------------------------------------------------------------------------------------------
 
     def _on_head(self, status: int, headers: dict[str, str], keep_alive: bool) -> None:
         self._status, self._headers = status, headers
+        self._answering = True
         self._reusable = self._reusable and keep_alive
         if self._stream is not None:
             if status == 200:
@@ -167,6 +176,8 @@ class Connection(asyncio.Protocol):
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body = []
         self._idle_since = time.monotonic()
+        self._served += 1
+        self._answering = False
         self._resolve(Answer(self._status, self._headers, body))
 
     def _resolve(self, answer: Answer) -> None:

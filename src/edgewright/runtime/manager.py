@@ -99,12 +99,19 @@ class Manager:
         key = (resource, labels, fields)
         known = self._caches.get(key)
         if known is None:
-            namespaces = self._namespaces if resource.kind.namespaced else ("",)
-            known = Cache(
-                self._reader.of(resource), namespaces=namespaces, labels=labels, fields=fields, clock=self._clock
+            name = ",".join(filter(None, (resource.kind.resource, labels, fields)))
+            metrics = self.metrics.for_cache(name)
+            cache = known = Cache(
+                self._reader.of(resource),
+                namespaces=self._namespaces if resource.kind.namespaced else ("",),
+                labels=labels,
+                fields=fields,
+                clock=self._clock,
+                listed=metrics.listed,
             )
-            self._caches[key] = known
-            self._watch_over(known, ",".join(filter(None, (known.kind.resource, labels, fields))))
+            metrics.ask(objects=lambda: len(cache), undecodable=lambda: len(cache.unread))
+            self.health.add_readiness(f"cache of {name}", lambda: cache.problem)
+            self._caches[key] = cache
         return known
 
     def controller(
@@ -205,10 +212,6 @@ class Manager:
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
-
-    def _watch_over(self, cache: Cache[Any], name: str) -> None:
-        self.health.add_readiness(f"cache of {name}", lambda: cache.problem)
-        self.metrics.for_cache(name).ask(objects=lambda: len(cache), undecodable=lambda: len(cache.unread))
 
 
 async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -229,8 +229,8 @@ class CacheMetrics:
         self._objects.set_function(objects)
         self._undecodable.set_function(undecodable)
 
-    def relisted(self, reason: str) -> None:
-        """The whole kind was listed, and why: a short word such as `start` or `expired`."""
+    def listed(self, reason: str) -> None:
+        """The whole kind was listed, and why: a short word such as `start` or `again`."""
         self._relists.labels(self._kind, reason).inc()
 
 

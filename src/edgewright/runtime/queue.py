@@ -76,13 +76,14 @@ class Queue:
         clock: Clock,
         base: float = 0.005,
         cap: float = 1000.0,
-        retries_per_second: float = 10.0,
-        retry_burst: int = 100,
+        retries_per_second: float = 50.0,
+        retry_burst: int = 500,
         observer: QueueObserver | None = None,
     ) -> None:
         self._clock = clock
         self._base = base
         self._cap = cap
+        # client-go's 10 a second after a burst of 100 would need 40 s to get over an outage that met 500 keys.
         self._bucket = TokenBucket(rate=retries_per_second, burst=retry_burst, clock=clock)
         self._observer = observer
         self._lines: dict[Priority, deque[Key]] = {priority: deque() for priority in Priority}

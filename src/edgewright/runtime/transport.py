@@ -8,6 +8,7 @@ is over. It knows nothing of kinds and decodes nothing but error bodies.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -32,13 +33,17 @@ from edgewright.runtime.errors import (
     status_from,
 )
 from edgewright.runtime.fence import Fence, demand, make_socket
-from edgewright.runtime.http import Address, Pool, Stream
+from edgewright.runtime.http import Address, Pool, StaleError, Stream
 from edgewright.runtime.tls import current
 
 # A watch on which not even a bookmark (one a minute) arrives for this long is taken for dead and resumed.
 WATCH_IDLE_SECONDS = 150.0
 _LARGEST_RETRY_AFTER = 30.0
 _MANY = 1 << 16
+
+
+class StaleConnection(Unreachable):
+    """The connection had been used before, and broke before anything of this answer came."""
 
 
 class Transport:
@@ -86,10 +91,11 @@ class Transport:
         """Sends one request and returns the body of a 2xx answer; anything else is raised as a typed error.
 
         429 and 503 with Retry-After were not carried out, so they are sent again after that time; a 401 once, with
-        fresh credentials. A request that broke off is not repeated: it may have happened.
+        fresh credentials. A write that broke off is not repeated, because it may have happened; a GET on a connection
+        that had gone stale is, once.
         """
         limit = timeout or self._timeout
-        refreshed = False
+        refreshed = renewed = False
         for attempt in range(self._retries + 1):
             try:
                 return await self._send_once(method, path, query, body, content_type, limit)
@@ -98,6 +104,10 @@ class Transport:
                 if refreshed or attempt == self._retries:
                     raise
                 refreshed = True
+            except StaleConnection:
+                if method != "GET" or renewed or attempt == self._retries:
+                    raise
+                renewed = True
             except (TooManyRequests, ServiceUnavailable) as error:
                 if attempt == self._retries or error.retry_after is None:
                     raise
@@ -172,7 +182,8 @@ class Transport:
             described = f"{method} {path}"
             if fence is not None and fence.remaining() <= 0:
                 raise LeaseLost(f"{described}: the lease ended before the answer came; it may have happened") from error
-            raise Unreachable(f"{described} at {self._prefix}: {_describe(error)}") from error
+            cls = StaleConnection if isinstance(error, StaleError) else Unreachable
+            raise cls(f"{described} at {self._prefix}: {_describe(error)}") from error
         self._count(method, str(answer.status))
         if answer.status < 300:
             return answer.body
@@ -246,4 +257,6 @@ def _describe(error: BaseException) -> str:
     """What went wrong below HTTP, in words; some of these exceptions have no text of their own."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)  # asyncio's own text is about sockets
     return str(error) or type(error).__name__

@@ -13,7 +13,7 @@ import pytest
 
 from edgewright.runtime.clock import settle
 from edgewright.runtime.fence import make_socket
-from edgewright.runtime.http import Address, Connection, Pool
+from edgewright.runtime.http import Address, Connection, Pool, StaleError
 from tests.harness.certificates import Authority
 from tests.unit.runtime.fakeserver import until
 
@@ -405,3 +405,18 @@ async def test_a_connection_opened_with_a_certificate_that_was_replaced_is_not_u
 async def test_a_closed_connection_refuses_requests() -> None:
     with pytest.raises(ConnectionResetError):
         await Connection().exchange(REQUEST)
+
+
+async def test_a_connection_that_went_stale_is_told_from_one_that_broke() -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await server.read_head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
+        await server.read_head(reader)  # the second request is read, and not answered
+
+    server = Server(handler)
+    async with server.running():
+        pool = pool_for(server.port)
+        assert await ask(pool) == b"a"
+        with pytest.raises(StaleError):
+            await ask(pool)
+        await pool.close()

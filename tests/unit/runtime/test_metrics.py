@@ -143,7 +143,7 @@ def test_requests_leases_relists_and_dropped_events_are_counted() -> None:
     metrics.request(code=200, method="GET", host="10.0.0.1:443")
     metrics.request(code="<error>", method="PATCH", host="10.0.0.1:443")
     metrics.leading("edgewright", True)
-    metrics.for_cache("pods").relisted("expired")
+    metrics.for_cache("pods").listed("expired")
     metrics.event_dropped("full")
     name = "rest_client_requests_total"
     assert value(metrics, name, code="200", method="GET", host="10.0.0.1:443") == 2

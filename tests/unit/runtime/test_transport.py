@@ -6,12 +6,13 @@ import asyncio
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from edgewright.runtime import errors
-from edgewright.runtime.clock import VirtualClock
+from edgewright.runtime.clock import VirtualClock, settle
 from edgewright.runtime.config import Config
 from edgewright.runtime.credentials import CredentialsError
 from edgewright.runtime.errors import (
@@ -427,3 +428,30 @@ async def test_a_fence_that_shuts_while_waiting_to_retry_stops_the_retry() -> No
                 await task
         assert len(server.asked) == 1
         await transport.close()
+
+
+@pytest.mark.parametrize(("method", "connections"), [("GET", 2), ("PATCH", 1)])
+async def test_only_a_read_is_sent_again_when_its_connection_had_gone_stale(method: str, connections: int) -> None:
+    opened = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+        with suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")  # the second request on a connection is read, and not answered
+        writer.transport.abort()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listener:
+        transport = Transport(Config(server=f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"))
+        assert await transport.request("GET", "/x") == b"{}"
+        if method == "GET":
+            assert await transport.request(method, "/x") == b"{}"
+        else:
+            with pytest.raises(Unreachable):
+                await transport.request(method, "/x", body=b"")
+        assert opened == connections
+        await transport.close()
+        await settle()
