@@ -100,10 +100,11 @@ async def fill_cache(kubeconfig: str, count: int) -> dict[str, float]:
         if len(cache) != count:
             raise RuntimeError(f"the cache holds {len(cache)} of {count} objects")
         peak = peak_memory_mb()
-        todo = iter(list(cache)[:_CHANGES])
-        for obj in todo:
-            await client.of(Gadget).patch(obj.key, {"spec": {"notes": "changed"}}, uid=obj.metadata.uid)
-        await changed.wait()
+        notes = f"changed at {time.time()}"  # another text each time: a patch that changes nothing is no event
+        for obj in list(cache)[:_CHANGES]:
+            await client.of(Gadget).patch(obj.key, {"spec": {"notes": notes}}, uid=obj.metadata.uid)
+        async with asyncio.timeout(60):
+            await changed.wait()
         gc.collect()  # the longest pause that the garbage collector can make at this size
         worst = await stalls.stop()
         running.cancel()

@@ -7,22 +7,15 @@ test each. Nothing here talks to a server but `install` and `remove`.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, ClassVar
 
-from edgewright.runtime import Client, Condition, Key, Kind, ObjectMeta, RawObject, Resource, Struct
-from edgewright.runtime.errors import AlreadyExists, KubernetesError, NotFound
+from edgewright.runtime import Client, Condition, Key, Kind, ObjectMeta, RawObject, Resource, Struct, definitions
+from edgewright.runtime.definitions import DEFINITION
+from edgewright.runtime.errors import KubernetesError, NotFound
 from tests.cluster.support import eventually
 
 GROUP = "test.edgewright.dev"
 
-CRD = Kind(
-    group="apiextensions.k8s.io",
-    version="v1",
-    kind="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
 CONFIG_MAP = Kind(group="", version="v1", kind="ConfigMap", plural="configmaps")
 
 
@@ -114,8 +107,8 @@ def definition(kind: Kind, *, spec: RawObject = _ANYTHING) -> RawObject:
     if spec is _STRICT:
         version["selectableFields"] = [{"jsonPath": ".spec.text"}]
     return {
-        "apiVersion": CRD.api_version,
-        "kind": CRD.kind,
+        "apiVersion": DEFINITION.api_version,
+        "kind": DEFINITION.kind,
         "metadata": {"name": kind.resource},
         "spec": {
             "group": kind.group,
@@ -143,8 +136,7 @@ DEFINITIONS = {
 async def install(client: Client, *resources: type[Resource]) -> None:
     """Makes sure that the server serves these kinds."""
     for resource in resources:
-        with suppress(AlreadyExists):
-            await client.raw(CRD).create(DEFINITIONS[resource])
+        await definitions.install(client, DEFINITIONS[resource])
 
     async def served() -> bool:
         try:
@@ -154,18 +146,18 @@ async def install(client: Client, *resources: type[Resource]) -> None:
             return False
         return True
 
-    await eventually(served, what="the kinds are served")
+    await eventually(served, what="the kinds are served")  # an established kind is served a moment later
 
 
 async def remove(client: Client, resource: type[Resource]) -> None:
     """Takes a kind away, with all objects of it, and waits until it is gone."""
-    definitions = client.raw(CRD)
+    api = client.raw(DEFINITION)
     key = Key("", resource.kind.resource)
-    await definitions.delete(key)
+    await api.delete(key)
 
     async def gone() -> bool:
         try:
-            await definitions.get(key)
+            await api.get(key)
         except NotFound:
             return True
         return False

@@ -113,18 +113,12 @@ class Client:
     ) -> None:
         self.config = config
         self.transport = Transport(config, connections=connections, timeout=timeout, retries=retries, clock=clock)
-        self._timeout = timeout
-        self._retries = retries
-        self._clock = clock
         self._typed: dict[type[Resource], Api[Any]] = {}
 
     def fenced(self, fence: Fence, *, connections: int = 16) -> Client:
         """A client for the same server, with connections of its own, that sends nothing after the fence's deadline."""
-        sibling = Client(
-            self.config, connections=connections, timeout=self._timeout, retries=self._retries, clock=self._clock
-        )
-        sibling.transport.fence = fence
-        sibling.transport.on_answer = self.transport.on_answer
+        sibling = Client(self.config)
+        sibling.transport = self.transport.fenced(fence, connections=connections)
         return sibling
 
     def of(self, resource: type[R]) -> Api[R]:

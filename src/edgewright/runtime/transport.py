@@ -78,6 +78,18 @@ class Transport:
         self._requests: Pool | None = None
         self._streams: Pool | None = None
 
+    def fenced(self, fence: Fence, *, connections: int) -> Transport:
+        """One to the same server with the same settings, but with connections of its own behind a fence."""
+        return Transport(
+            self.config,
+            connections=connections,
+            timeout=self._timeout,
+            retries=self._retries,
+            fence=fence,
+            clock=self._clock,
+            on_answer=self.on_answer,
+        )
+
     async def request(
         self,
         method: str,

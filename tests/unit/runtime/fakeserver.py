@@ -24,6 +24,8 @@ from edgewright.runtime.objects import Condition, Key, Kind, RawObject, Resource
 
 PATH = "/apis/example.dev/v1/widgets"
 """Where widgets of all namespaces are listed."""
+NESTED = b'{"metadata":{"name":"deep","namespace":"default"},"extra":' + b"[" * 5000 + b"]" * 5000 + b"}"
+"""An object that is nested deeper than it can be read."""
 
 
 class WidgetSpec(Struct, frozen=True, gc=False, kw_only=True):

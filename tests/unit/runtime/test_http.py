@@ -95,6 +95,19 @@ def answering(*bodies: bytes, close: bool = False) -> Server:
     return server
 
 
+def saying(*answers: bytes) -> Server:
+    """A server that says the n-th of these on its n-th connection (the last one for ever) and then only listens."""
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answer = answers[min(server.connections, len(answers)) - 1]
+        await server.read_head(reader)
+        writer.write(answer)
+        await reader.read()
+
+    server = Server(handler)
+    return server
+
+
 async def test_one_connection_serves_one_request_after_the_other() -> None:
     async with answering(b"a", b"b").running() as server:
         pool = pool_for(server.port)
@@ -140,13 +153,7 @@ async def test_a_cut_in_mid_answer_is_an_error_and_the_next_request_gets_a_new_c
 
 
 async def test_an_answer_that_is_not_http_is_an_error_that_says_so() -> None:
-    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await server.read_head(reader)
-        writer.write(b"220 smtp.example ESMTP\r\n\r\n")
-        await writer.drain()
-
-    server = Server(handler)
-    async with server.running():
+    async with saying(b"220 smtp.example ESMTP\r\n\r\n").running() as server:
         pool = pool_for(server.port)
         with pytest.raises(ConnectionError, match="not HTTP"):
             await ask(pool)
@@ -154,14 +161,8 @@ async def test_an_answer_that_is_not_http_is_an_error_that_says_so() -> None:
 
 
 async def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
-    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await server.read_head(reader)
-        extra = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake"
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nreal" + extra)
-        await reader.read()
-
-    server = Server(handler)
-    async with server.running():
+    real, fake = (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body for body in (b"real", b"fake"))
+    async with saying(real + fake).running() as server:
         pool = pool_for(server.port)
         assert await ask(pool) == b"real"
         assert await ask(pool) == b"real"
@@ -237,13 +238,7 @@ async def test_a_stream_gives_what_arrives_and_ends_with_the_answer() -> None:
 
 
 async def test_a_stream_that_brings_nothing_for_too_long_times_out() -> None:
-    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await server.read_head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        await reader.read()
-
-    server = Server(handler)
-    async with server.running():
+    async with saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").running() as server:
         pool = pool_for(server.port)
         connection = await pool.take()
         _, stream = await connection.stream(REQUEST)
@@ -254,13 +249,7 @@ async def test_a_stream_that_brings_nothing_for_too_long_times_out() -> None:
 
 
 async def test_a_stream_that_is_refused_gives_the_whole_error_instead() -> None:
-    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await server.read_head(reader)
-        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
-        await reader.read()
-
-    server = Server(handler)
-    async with server.running():
+    async with saying(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno").running() as server:
         pool = pool_for(server.port)
         connection = await pool.take()
         answer, stream = await connection.stream(REQUEST)
