@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 from argparse import Namespace
+from collections import deque
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -63,8 +64,9 @@ async def compare(plane: ControlPlane, args: Namespace) -> dict[str, list[dict[s
     results: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
     async with drive.client_for(plane) as client:
         await install(client, crd(Bench, status=True))
+        order = deque(commands.items())
         for turn in range(args.runs):
-            for name, command in commands.items():
+            for name, command in list(order):
                 namespace = plane.create_namespace("bench")
                 await fill(client, namespace, args.objects)
                 run = await asyncio.to_thread(drive.run_peer, [*command, *shared_arguments(plane, namespace, args)])
@@ -72,6 +74,7 @@ async def compare(plane: ControlPlane, args: Namespace) -> dict[str, list[dict[s
                 await drive.delete_all(client, Bench.kind, namespace)
                 results[name].append(run)
                 drive.progress(f"turn {turn + 1} of {args.runs}: {name}: {run['seconds']:.2f} s")
+            order.rotate(-1)  # nobody always comes after the same neighbour
     return results
 
 

@@ -112,10 +112,10 @@ class Connection(asyncio.Protocol):
         transport = self.transport
         if transport.is_closing():
             raise ConnectionResetError(_CLOSED)
-        waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiter = waiter
         if check is not None:
             check()
+        waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiter = waiter
         transport.write(request)
         try:
             return await waiter
@@ -257,33 +257,35 @@ class Pool:
         self._tls = tls
         self._make_socket = make_socket
         self._places = asyncio.Semaphore(size)
+        # Each with the context that it was opened with: a client certificate that was replaced is not used any more.
         self._idle: list[tuple[Connection, ssl.SSLContext | None]] = []
-        self._busy: set[Connection] = set()
+        self._busy: dict[Connection, ssl.SSLContext | None] = {}
 
     async def take(self) -> Connection:
         """A connection for one request; it must be given back."""
         await self._places.acquire()
         try:
-            # Only those opened with today's context: a client certificate that was replaced is not used any more.
             context = self._tls() if self._address.secure else None
-            while self._idle:
-                connection, opened_with = self._idle.pop()
-                if connection.usable and opened_with is context:
-                    self._busy.add(connection)
-                    return connection
-                connection.abort()
-            connection = await self._open(context)
+            connection = self._reuse(context) or await self._open(context)
         except BaseException:
             self._places.release()
             raise
-        self._busy.add(connection)
+        self._busy[connection] = context
         return connection
+
+    def _reuse(self, context: ssl.SSLContext | None) -> Connection | None:
+        while self._idle:
+            connection, opened_with = self._idle.pop()
+            if connection.usable and opened_with is context:
+                return connection
+            connection.abort()
+        return None
 
     def give_back(self, connection: Connection) -> None:
         """The request is done; the connection is kept where it can be used again."""
-        self._busy.discard(connection)
+        opened_with = self._busy.pop(connection)
         if connection.usable:
-            self._idle.append((connection, self._tls() if self._address.secure else None))
+            self._idle.append((connection, opened_with))
         else:
             connection.abort()
         self._places.release()

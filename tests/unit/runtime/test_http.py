@@ -388,6 +388,11 @@ async def test_a_connection_opened_with_a_certificate_that_was_replaced_is_not_u
         current = second
         await ask(pool)
         assert server.connections == 2
+        under_way = await pool.take()
+        current = first  # replaced while a request is under way
+        pool.give_back(under_way)
+        await ask(pool)
+        assert server.connections == 3
         await pool.close()
 
 
