@@ -1,8 +1,9 @@
 """A small HTTP/1.1 client for one server: pooled connections, one request at a time on each, whole or streamed answers.
 
 `transport` is its only caller. It exists because it was measured: for the short JSON requests of an operator it needs
-a quarter of the CPU time of a general client, and it lets the fence be asked directly before the bytes go out. It
-knows nothing of Kubernetes, retries nothing, follows no redirect, and keeps no cookie.
+little more than half the CPU time of aiohttp's client, which decides whether we are ahead of Go, and it lets the fence
+be asked directly before the bytes go out. It knows nothing of Kubernetes, retries nothing, follows no redirect, and
+keeps no cookie.
 """
 
 from __future__ import annotations
