@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench import drive
 from bench.peers.kinds import Gadget, GadgetSpec, GadgetStatus, crd
 from bench.peers.measurement import peak_memory_mb
-from edgewright.runtime import Cache, Client, Condition, ObjectMeta, config
+from edgewright.runtime import Cache, Change, Client, Condition, ObjectMeta, config
 from edgewright.runtime.definitions import install
 from tests.harness.controlplane import ControlPlane
 
@@ -86,9 +86,9 @@ async def fill_cache(kubeconfig: str, count: int) -> dict[str, float]:
         changed = asyncio.Event()
         seen = 0
 
-        def on_change(change: object) -> None:
+        def on_change(change: Change[Gadget]) -> None:
             nonlocal seen
-            seen += not change.initial  # type: ignore[attr-defined]
+            seen += not change.initial
             if seen >= _CHANGES:
                 changed.set()
 

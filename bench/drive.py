@@ -11,7 +11,6 @@ import asyncio
 import json
 import operator
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -71,8 +70,7 @@ class Outcome:
 
 def meets(value: float, goal: str) -> bool:
     """Whether a value fulfils a goal such as "<=1.15"."""
-    sign, number = re.fullmatch(r"(<=|>=|==)\s*([\d.]+)", goal).groups()  # type: ignore[union-attr]
-    return _COMPARISONS[sign](value, float(number))
+    return _COMPARISONS[goal[:2]](value, float(goal[2:]))
 
 
 def arguments(description: str | None, **more: Mapping[str, Any]) -> argparse.Namespace:
