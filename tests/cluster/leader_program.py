@@ -55,7 +55,7 @@ LABEL = "contested"
 
 _CHECKS = {
     "_send_once": "request",
-    "_send": "connection",
+    "exchange": "connection",
     "_check": "socket",
     "_before_deadline": "watch",
 }

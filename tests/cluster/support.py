@@ -6,8 +6,6 @@ Every test in `tests/cluster` that talks through `edgewright.runtime` uses these
 from __future__ import annotations
 
 import asyncio
-import inspect
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -17,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 
 from edgewright.runtime import Cache, Change, Client, Key, Manager, Resource, config
-from tests.harness import ControlPlane, WaitError
+from tests.harness import ControlPlane, wait_until_async
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Resource)
@@ -25,14 +23,7 @@ R = TypeVar("R", bound=Resource)
 
 async def eventually(condition: Callable[[], object], *, timeout: float = 20, what: str) -> None:
     """Asks the condition (a function or a coroutine function) until it says something true."""
-    deadline = time.monotonic() + timeout
-    while True:
-        answer = condition()
-        if await answer if inspect.isawaitable(answer) else answer:
-            return
-        if time.monotonic() > deadline:
-            raise WaitError(what, timeout)
-        await asyncio.sleep(0.02)
+    await wait_until_async(condition, timeout=timeout, what=what)
 
 
 @asynccontextmanager

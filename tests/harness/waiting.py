@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -35,12 +35,17 @@ def wait_until(condition: Callable[[], T | None], *, timeout: float = 30, what: 
 
 
 async def wait_until_async(
-    condition: Callable[[], T | None], *, timeout: float = 30, what: str, interval: float = _INTERVAL
+    condition: Callable[[], T | Awaitable[T | None] | None],
+    *,
+    timeout: float = 30,
+    what: str,
+    interval: float = _INTERVAL,
 ) -> T:
-    """The same for an asynchronous test: the event loop goes on between the calls."""
+    """The same for an asynchronous test: the event loop goes on between the calls, and the condition may await."""
     deadline = time.monotonic() + timeout
     while True:
-        if found := condition():
+        answer = condition()
+        if found := await answer if isinstance(answer, Awaitable) else answer:
             return found
         if time.monotonic() > deadline:
             raise WaitError(what, timeout)

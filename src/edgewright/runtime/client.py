@@ -157,7 +157,6 @@ class Api(Generic[T]):
         self._transport = transport
         self._one = msgspec.json.Decoder(decoded_as)
         self._many = msgspec.json.Decoder(_Envelope[decoded_as])
-        self._decoded_as = decoded_as
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

@@ -87,12 +87,24 @@ class Connection(asyncio.Protocol):
 
     async def exchange(self, request: bytes, check: Callable[[], object] | None = None) -> Answer:
         """Sends a request and waits for the whole answer; `check`, called directly before the sending, may raise."""
-        return await self._send(request, check)
+        transport = self.transport
+        if transport.is_closing():
+            raise ConnectionResetError(_CLOSED)
+        if check is not None:
+            check()
+        waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiter = waiter
+        transport.write(request)
+        try:
+            return await waiter
+        except BaseException:
+            self.abort()  # the rest of the answer would be taken for the next one's
+            raise
 
-    async def stream(self, request: bytes, check: Callable[[], object] | None = None) -> tuple[Answer, Stream | None]:
+    async def stream(self, request: bytes) -> tuple[Answer, Stream | None]:
         """Sends a request and waits for the head of the answer; with 200 its body follows as a stream."""
         self._stream = Stream(self)
-        answer = await self._send(request, check)
+        answer = await self.exchange(request)
         return answer, self._stream
 
     def abort(self) -> None:
@@ -108,21 +120,6 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
-
-    async def _send(self, request: bytes, check: Callable[[], object] | None) -> Answer:
-        transport = self.transport
-        if transport.is_closing():
-            raise ConnectionResetError(_CLOSED)
-        if check is not None:
-            check()
-        waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiter = waiter
-        transport.write(request)
-        try:
-            return await waiter
-        except BaseException:
-            self.abort()  # the rest of the answer would be taken for the next one's
-            raise
 
     # --- for asyncio -------------------------------------------------------------------------------------------------
 

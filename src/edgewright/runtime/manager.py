@@ -86,9 +86,7 @@ class Manager:
                 retry_every=lease.retry_every,
                 clock=self._clock,
             )
-            self.metrics.leader_election_master_status.labels(lease.name).set_function(
-                lambda: float(leadership.leading)
-            )
+            self.metrics.leading(lease.name, lambda: leadership.leading)
             self.health.add_readiness(f"lease {leadership.key}", lambda: leadership.problem)
         self.client = client.fenced(self.leadership) if self.leadership else client
         """What controllers write with: under a lease it sends nothing once the lease is over."""

@@ -123,9 +123,9 @@ class Metrics:
             count = self._requests[labels] = self.rest_client_requests_total.labels(*labels).inc
         count()
 
-    def leading(self, name: str, leading: bool) -> None:
-        """Say whether this process holds the lease `name`."""
-        self.leader_election_master_status.labels(name).set(1 if leading else 0)
+    def leading(self, name: str, leading: Callable[[], bool]) -> None:
+        """Say where to ask, at each scrape, whether this process holds the lease `name`."""
+        self.leader_election_master_status.labels(name).set_function(lambda: float(leading()))
 
     def event_dropped(self, reason: str) -> None:
         """Count one Event that was given up, and why."""

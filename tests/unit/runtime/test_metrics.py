@@ -142,7 +142,7 @@ def test_requests_leases_relists_and_dropped_events_are_counted() -> None:
     metrics.request(code=200, method="GET", host="10.0.0.1:443")
     metrics.request(code=200, method="GET", host="10.0.0.1:443")
     metrics.request(code="<error>", method="PATCH", host="10.0.0.1:443")
-    metrics.leading("edgewright", True)
+    metrics.leading("edgewright", lambda: True)
     metrics.for_cache("pods").listed("expired")
     metrics.event_dropped("full")
     name = "rest_client_requests_total"
@@ -151,7 +151,7 @@ def test_requests_leases_relists_and_dropped_events_are_counted() -> None:
     assert value(metrics, "leader_election_master_status", name="edgewright") == 1
     assert value(metrics, "edgewright_cache_relists_total", kind="pods", reason="expired") == 1
     assert value(metrics, "edgewright_events_dropped_total", reason="full") == 1
-    metrics.leading("edgewright", False)
+    metrics.leading("edgewright", lambda: False)
     assert value(metrics, "leader_election_master_status", name="edgewright") == 0
 
 

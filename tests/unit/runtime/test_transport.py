@@ -41,6 +41,16 @@ from tests.unit.runtime.fakeserver import (
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
+def never(server: FakeServer) -> Callable[[object], Awaitable[Json]]:
+    """An answer that does not come before the server closes."""
+
+    async def wait(_: object) -> Json:
+        await server.closing.wait()
+        return Json({})
+
+    return wait
+
+
 class Rotating:
     """Credentials that are new after each refusal, or cannot be had."""
 
@@ -254,12 +264,7 @@ async def test_nobody_listening_is_unreachable_and_named() -> None:
 
 async def test_a_server_that_does_not_answer_is_given_up() -> None:
     async with fake_server() as server:
-
-        async def never(_: object) -> Json:
-            await server.closing.wait()
-            return Json({})
-
-        server.on("GET /x", never)
+        server.on("GET /x", never(server))
         transport = transport_to(server)
         with pytest.raises(Unreachable, match="no answer in time"):
             await transport.request("GET", "/x", timeout=0.05)
@@ -381,12 +386,7 @@ async def test_the_socket_itself_refuses(method: str, alarm: str) -> None:
 
 async def test_a_transport_that_is_closed_in_mid_request_ends_it() -> None:
     async with fake_server() as server:
-
-        async def never(_: object) -> Json:
-            await server.closing.wait()
-            return Json({})
-
-        server.on("GET /x", never)
+        server.on("GET /x", never(server))
         transport = transport_to(server)
         task = asyncio.create_task(transport.request("GET", "/x"))
         await until(lambda: server.asked)
@@ -401,12 +401,7 @@ async def test_a_request_under_a_fence_ends_with_the_lease() -> None:
             return 0.05
 
     async with fake_server() as server:
-
-        async def never(_: object) -> Json:
-            await server.closing.wait()
-            return Json({})
-
-        server.on("GET /x", never)
+        server.on("GET /x", never(server))
         transport = transport_to(server, fence=Short())
         with pytest.raises(Unreachable, match="no answer in time"):
             await transport.request("GET", "/x")
