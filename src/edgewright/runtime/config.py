@@ -98,7 +98,15 @@ def load(
 
 
 def _home(home: Path | None, environ: Mapping[str, str]) -> Path:
-    return home or (Path(environ["HOME"]) if environ.get("HOME") else Path("~").expanduser())
+    if home or environ.get("HOME"):
+        return home or Path(environ["HOME"])
+    try:
+        return Path("~").expanduser()
+    except RuntimeError:  # a user without an account, as in many containers
+        raise ConfigError(
+            "no Kubernetes configuration was found: KUBECONFIG is not set, and without HOME ~/.kube/config is nowhere; "
+            "set KUBECONFIG or name a kubeconfig file"
+        ) from None
 
 
 def _is_missing(file: Path) -> bool:

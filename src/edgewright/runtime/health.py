@@ -13,13 +13,14 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias, overload
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, overload
 
 from edgewright.runtime import logs
 from edgewright.runtime.masking import mask
 from edgewright.runtime.metrics import CONTENT_TYPE, Metrics
+
+if TYPE_CHECKING:  # imported where pages are made: a command that serves none starts in half the time
+    from aiohttp import web
 
 Check: TypeAlias = Callable[[], str | None]
 """Returns None when all is well, else a sentence why not; must not block."""
@@ -90,6 +91,8 @@ class Health:
 
     def pages(self) -> list[web.RouteDef]:
         """`/healthz`, `/livez` and `/readyz`; each also with the name of one check behind it."""
+        from aiohttp import web  # noqa: PLC0415
+
         pages: list[web.RouteDef] = []
         for path, checks in (
             ("/healthz", self._liveness),
@@ -102,6 +105,7 @@ class Health:
 
 def metrics_page(metrics: Metrics) -> list[web.RouteDef]:
     """`/metrics`, for Prometheus."""
+    from aiohttp import web  # noqa: PLC0415
 
     async def page(_request: web.Request) -> web.Response:
         return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
@@ -161,6 +165,8 @@ async def serve(
     """Listen on `port` (0: any free one; None: not at all) of `host` (empty: every address) and answer with `pages`."""
     if port is None:
         return None
+    from aiohttp import web  # noqa: PLC0415
+
     app = web.Application(middlewares=[_guard(limits)], client_max_size=1)
     app.add_routes(pages)
     runner = web.AppRunner(
@@ -200,6 +206,8 @@ def _ask(name: str, check: Check) -> Verdict:
 
 
 def _page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    from aiohttp import web  # noqa: PLC0415
+
     async def page(request: web.Request) -> web.Response:
         chosen: Mapping[str, Check] = checks
         if (one := request.match_info.get("check")) is not None:
@@ -215,6 +223,7 @@ def _page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Awa
 
 def _guard(limits: Limits) -> Callable[..., Awaitable[web.StreamResponse]]:
     """One request a connection, GET and HEAD only, and no details for strangers when a page fails."""
+    from aiohttp import web  # noqa: PLC0415
 
     @web.middleware
     async def guard(

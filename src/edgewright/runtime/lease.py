@@ -145,18 +145,36 @@ class Leadership:
 
     async def release(self) -> None:
         """Gives the lease back, so that another need not wait for its end; the last thing that a leader does."""
-        if not self.leading or self._observed is None:
+        if not self.leading:
             return
-        lease = self._observed.lease
-        change = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": _micro_time(self._clock.now())}
         # First: whatever is still under way in this process must not send anything once another may lead.
         left, self._deadline = self.remaining(), -math.inf
         try:
             async with self._clock.timeout(left):
-                await self._api.patch(self.key, {"spec": change}, resource_version=lease.metadata.resource_version)
+                await self._give_back()
             _log.info("gave the lease back", lease=self.key)
         except (KubernetesError, TimeoutError) as error:
             _log.warning("the lease could not be given back and will run out", lease=self.key, error=_describe(error))
+
+    async def _give_back(self) -> None:
+        change = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": _micro_time(self._clock.now())}
+        while True:
+            assert self._observed is not None, "only a leader gives back"  # noqa: S101
+            version = self._observed.lease.metadata.resource_version
+            try:
+                await self._api.patch(self.key, {"spec": change}, resource_version=version)
+            except Conflict:
+                # A renewal that the stop cut off got through unheard: the lease is newer than we know, and ours still.
+                await self._look()
+                if self._holder() != self.identity:
+                    raise
+            else:
+                return
+
+    def _holder(self) -> str | None:
+        """Who has the lease, as it was seen last."""
+        seen = self._observed
+        return None if seen is None or seen.gone else seen.lease.spec.holder_identity
 
     async def _try_to_lead(self) -> bool:
         """One look at the lease and, where it is free, one conditional write."""
@@ -199,9 +217,7 @@ class Leadership:
                 "the lease cannot be looked at, trying again", lease=self.key, error=_describe(later)
             )
             return
-        seen = self._observed
-        holder = None if seen is None or seen.gone else seen.lease.spec.holder_identity
-        if holder != self.identity:
+        if (holder := self._holder()) != self.identity:
             self._deadline = -math.inf
             raise LeaseLost(f"the lease {self.key} is held by {holder or 'nobody'} now") from error
 

@@ -209,24 +209,36 @@ class FakeServer:
 
 
 @asynccontextmanager
-async def fake_server() -> AsyncIterator[FakeServer]:
-    """Runs one; at the end nothing may have been asked that was not in the script."""
-    server = FakeServer()
+async def listening(
+    handle: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    *,
+    name: str,
+    at_end: Callable[[], None] | None = None,
+) -> AsyncIterator[str]:
+    """The URL of a server that answers with `handle`; its connections are over afterwards."""
     application = web.Application(client_max_size=64 << 20)
-    application.router.add_route("*", "/{path:.*}", server.handle)
-    quiet = logging.getLogger("edgewright.tests.fakeserver")
+    application.router.add_route("*", "/{path:.*}", handle)
+    quiet = logging.getLogger(f"edgewright.tests.{name}")
     quiet.setLevel(logging.CRITICAL)
     runner = web.AppRunner(application, access_log=None, logger=quiet, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        yield server
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
-        server.closing.set()
+        if at_end is not None:
+            at_end()
         await runner.cleanup()
         await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def fake_server() -> AsyncIterator[FakeServer]:
+    """Runs one; at the end nothing may have been asked that was not in the script."""
+    server = FakeServer()
+    async with listening(server.handle, name="fakeserver", at_end=server.closing.set) as server.url:
+        yield server
     assert not server.unexpected
 
 

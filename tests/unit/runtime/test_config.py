@@ -67,6 +67,16 @@ def test_a_pod_without_a_token_is_no_configuration(tmp_path: Path, pod: Path) ->
         load(environ=IN_POD, service_account=pod, home=tmp_path)
 
 
+def test_without_any_home_folder_one_sentence_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with pytest.raises(ConfigError, match=r"without HOME ~/\.kube/config is nowhere; set KUBECONFIG or name"):
+        load(environ={})
+
+
 def test_the_home_folder_is_taken_from_the_environment(tmp_path: Path) -> None:
     write(tmp_path / ".kube" / "config", document(cluster={"server": "http://home"}))
     assert load(environ={"HOME": str(tmp_path)}).server == "http://home"

@@ -268,6 +268,8 @@ async def test_a_stream_that_nobody_reads_makes_the_server_wait() -> None:
             writer.write(b"x" * (1 << 20))
             await writer.drain()
             sent += 1
+        writer.close()
+        await writer.wait_closed()  # what is still to be sent is not cut off
 
     server = Server(handler)
     async with server.running():

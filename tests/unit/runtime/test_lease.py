@@ -341,6 +341,27 @@ async def test_a_lease_that_is_given_back_is_free_at_once_and_the_fence_is_shut_
         assert it.stored.holder == "other", "who does not lead gives nothing back"
 
 
+async def test_a_lease_is_given_back_after_a_renewal_that_was_cut_off_got_through() -> None:
+    async with election() as it:
+        await it.lead()
+        it.stored.hold_back = asyncio.Event()
+        version = it.stored.version
+        async with running(it.me.hold()):
+            await it.until(lambda: it.stored.version > version)  # and the answer is never heard
+        it.stored.hold_back = None
+        await it.me.release()
+        assert it.stored.holder is None
+
+
+async def test_a_lease_that_another_has_meanwhile_is_left_to_him() -> None:
+    async with election() as it:
+        await it.lead()
+        it.stored.write({**(it.stored.spec or {}), "holderIdentity": "other"})
+        await it.me.release()
+        assert it.stored.holder == "other"
+        assert not it.me.leading
+
+
 async def test_a_lease_that_cannot_be_given_back_runs_out() -> None:
     async with election() as it:
         await it.lead()
