@@ -157,8 +157,10 @@ def _first_sentence(text: str) -> str:
 
 
 def _values(option: Any) -> str:
-    if option.is_flag:
+    if getattr(option, "is_flag", False):
         return ""
+    if option.metavar:
+        return f"`{option.metavar}`" + (f" (default `{option.default}`)" if option.default else "")
     taken = option.type_descriptor.annotation
     if issubclass(taken, Enum):
         names = ", ".join(f"`{choice.value}`" for choice in taken)

@@ -136,6 +136,30 @@ def build(name: str, target: Path, go: str) -> None:
     part.rename(target)
 
 
+def program_of(source: Path, *, among: str) -> Path:
+    """Where the program of one of our own Go modules is, or will be: among others, by a digest of its sources."""
+    digest = hashlib.sha256()
+    for name in ("go.mod", "go.sum", "main.go"):
+        digest.update((source / name).read_bytes())
+    return cache_home() / among / digest.hexdigest()[:12] / source.name
+
+
+def build_module(source: Path, *, among: str) -> Path:
+    """Builds the program of one of our own Go modules where it is missing; it appears whole or not at all."""
+    target = program_of(source, among=among)
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            part = target.with_name(f".{target.name}.part")
+            command = [find_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(part), "."]
+            subprocess.run(command, cwd=source, env=go_environment(), check=True)
+            part.rename(target)
+    return target
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(

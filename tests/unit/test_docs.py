@@ -14,6 +14,7 @@ import pytest
 
 from edgewright.runtime import errors
 from hack import reference
+from tests.cluster.differential.known import KNOWN
 from tests.documents import ROOT, THE_TEST_ITSELF, Command, blocks, commands, matches, pages
 
 DOCS = ROOT / "docs"
@@ -197,3 +198,10 @@ def test_a_command_goes_on_after_a_backslash_and_ends_with_its_output(tmp_path: 
         (2, "echo a \\\n  b", ("a b",), None),
         (5, "make test", (), "test"),
     ]
+
+
+def test_every_known_difference_from_the_real_server_is_in_the_docs_and_no_other() -> None:
+    text = (DOCS / "embedded.md").read_text(encoding="utf-8")
+    listed = text.partition("<!-- known differences -->\n")[2].partition("<!-- end of known differences -->")[0]
+    assert listed == "".join(f"- {each.reason}\n" for each in KNOWN)
+    assert len(KNOWN) <= 15

@@ -12,7 +12,8 @@ from typing import Final
 
 import typer
 
-from edgewright.cli import crds, version
+from edgewright.cli import backup, crds, node, up, version
+from edgewright.cli.failure import Failed
 from edgewright.runtime import logs
 from edgewright.runtime.config import ConfigError
 from edgewright.runtime.errors import KubernetesError, NoCredentials, Unreachable
@@ -34,8 +35,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("version")(version.show)
+app.command("up")(up.up)
+app.command("node")(node.node)
+app.command("backup")(backup.backup)
 app.add_typer(crds.app, name="crds")
+app.command("version")(version.show)
 
 
 def main() -> None:
@@ -55,8 +59,9 @@ def main() -> None:
         if not isinstance(error, BrokenPipeError):
             print(f"edgewright: the output cannot be written: {error.strerror or error}", file=sys.stderr)
         sys.exit(1)
-    except (ConfigError, KubernetesError) as error:
-        print(f"edgewright: {mask(str(error))}", file=sys.stderr)
+    except (ConfigError, Failed, KubernetesError) as error:
+        said = " ".join(str(error).splitlines())  # what others say of a failure may have several lines
+        print(f"edgewright: {mask(said)}", file=sys.stderr)
         sys.exit(exit_code(error))
 
 

@@ -72,6 +72,7 @@ class Database:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA journal_size_limit=16777216")
+        connection.execute("PRAGMA wal_autocheckpoint=0")  # `checkpoint` does it, so that nobody waits for it
         return connection
 
     def load(self, take: Callable[[Stored], None]) -> tuple[int, int]:
@@ -104,24 +105,25 @@ class Database:
         return revision, compacted
 
     def commit(self, changes: Sequence[Change], at: float, compact_upto: int) -> None:
-        """One transaction: the changes, and the cut of the history; it is on the disk when this returns."""
+        """One transaction: the changes, and a cut of the history (0: none); it is on the disk when this returns."""
         connection = self.connections[0]
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.executemany(
                 "INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [_row(each, at) for each in changes]
             )
-            for change in changes:
-                stored = change.stored
-                if change.type is ChangeType.DELETED:
-                    connection.execute("DELETE FROM objects WHERE resource=? AND namespace=? AND name=?", stored.key)
-                else:
-                    connection.execute(
-                        "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?)",
-                        (*stored.key, stored.revision, stored.created, stored.body, _checksum(stored)),
-                    )
-            connection.execute("UPDATE compaction SET revision=?1 WHERE revision<?1", (compact_upto,))
-            connection.execute("DELETE FROM history WHERE revision<=?", (compact_upto,))
+            last = {
+                each.stored.key: each for each in changes
+            }  # only what a group leaves of an object is there after it
+            gone = [key for key, each in last.items() if each.type is ChangeType.DELETED]
+            connection.executemany("DELETE FROM objects WHERE resource=? AND namespace=? AND name=?", gone)
+            connection.executemany(
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [_object_row(each.stored) for each in last.values() if each.type is not ChangeType.DELETED],
+            )
+            if compact_upto:
+                connection.execute("UPDATE compaction SET revision=?1 WHERE revision<?1", (compact_upto,))
+                connection.execute("DELETE FROM history WHERE revision<=?", (compact_upto,))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -131,6 +133,15 @@ class Database:
             # Not synced, and it need not be: it only lets `open` notice a log that lost what was acknowledged.
             with contextlib.suppress(OSError):
                 os.pwrite(self._lock, b"%020d" % changes[-1].revision, 0)
+
+    def checkpoint(self, *, by_writer: bool = False) -> int:
+        """Copies what the log holds into the database, so that the log can begin anew; gives its length in pages.
+
+        Beside the writer it keeps nobody waiting, and leaves over what is written meanwhile; the writer leaves nothing.
+        """
+        connection = self.connections[0 if by_writer else 1]
+        _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return int(pages)
 
     def read_changes(
         self, resource: str | None, namespace: str | None, after: int, upto: int, limit: int
@@ -190,6 +201,11 @@ def _take(directory: Path) -> int:
 
 def _checksum(stored: Stored) -> int:
     return zlib.crc32(stored.body, zlib.crc32(repr((*stored.key, stored.revision, stored.created)).encode()))
+
+
+def _object_row(stored: Stored) -> tuple[object, ...]:
+    """An object as the table of objects has it."""
+    return (*stored.key, stored.revision, stored.created, stored.body, _checksum(stored))
 
 
 def _row(change: Change, at: float) -> tuple[object, ...]:

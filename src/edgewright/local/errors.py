@@ -25,6 +25,7 @@ __all__ = [
     "invalid",
     "method_not_allowed",
     "no_generated_name",
+    "no_such_method",
     "no_such_path",
     "not_acceptable",
     "not_found",
@@ -38,8 +39,14 @@ __all__ = [
 class Refusal(Exception):
     """A request is not done as asked; carries everything that the Status of the answer says."""
 
-    def __init__(self, code: int, reason: str, message: str, details: RawObject | None = None) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, details: RawObject | None = None, *, token: str = ""
+    ) -> None:
+        """What the Status says; `token` is where a list whose page is too old may go on."""
         super().__init__(message)
+        self.warnings: Sequence[str] = ()
+        """What the answer warns of beside."""
+        self.token = token
         self.code = code
         self.reason = reason
         self.message = message
@@ -50,11 +57,12 @@ class Refusal(Exception):
         body: RawObject = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": {"continue": self.token} if self.token else {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            body["reason"] = self.reason
         if self.details is not None:
             body["details"] = self.details
         return {**body, "code": self.code}
@@ -68,6 +76,12 @@ def not_found(kind: Kind, name: str) -> Refusal:
 def no_such_path() -> Refusal:
     """Nothing is served at that path."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def no_such_method() -> Refusal:
+    """What is served at that path does not take that method."""
+    message = "the server does not allow this method on the requested resource"
+    return Refusal(405, "MethodNotAllowed", message, {})
 
 
 def already_exists(kind: Kind, name: str) -> Refusal:
@@ -131,9 +145,9 @@ def not_acceptable(accepted: Sequence[str]) -> Refusal:
     return Refusal(406, "NotAcceptable", f"only the following media types are accepted: {listed}")
 
 
-def expired(message: str) -> Refusal:
+def expired(message: str, *, token: str = "") -> Refusal:
     """The version or continue token that was asked for is no longer in the history."""
-    return Refusal(410, "Expired", message)
+    return Refusal(410, "Expired", message, token=token)
 
 
 def too_large(message: str) -> Refusal:

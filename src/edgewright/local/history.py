@@ -68,6 +68,8 @@ ReadChanges = Callable[[str | None, str | None, int, int, int], Awaitable[Sequen
 """Changes of a resource and namespace with after < revision ≤ upto, at most so many; raises Expired."""
 
 _CHUNK = 500
+_LARGEST_BACKLOG = 64 * 1024 * 1024
+"""So many bytes of objects may wait for a subscriber; those that several wait for are there once."""
 
 
 class Subscription:
@@ -85,8 +87,10 @@ class Subscription:
         self._live_from = history.revision
         self._caught_up = from_revision >= self._live_from
         self._backlog: list[Change] = []
+        self._bytes = 0
         self._wake = asyncio.Event()
         self._cut = False
+        self._finishing = False
         self._closed = False
 
     @property
@@ -102,13 +106,19 @@ class Subscription:
             return
         # A change is already in what the subscriber listed when it is not newer than where it started.
         wanted = [each for each in changes if each.revision > self._delivered and self._wants(each.stored.key)]
-        if len(self._backlog) + len(wanted) > self._limit:
+        if not wanted:
+            return
+        self._backlog += wanted
+        self._bytes += sum(len(each.stored.body) for each in wanted)
+        if len(self._backlog) > self._limit or self._bytes > _LARGEST_BACKLOG:
             self._cut = True
             self._backlog = []
-            self._wake.set()
-        elif wanted:
-            self._backlog += wanted
-            self._wake.set()
+        self._wake.set()
+
+    def finish(self) -> None:
+        """Ends the subscription once what waits is delivered."""
+        self._finishing = True
+        self._wake.set()
 
     def close(self) -> None:
         """Ends the subscription; whoever iterates over it comes to the end."""
@@ -131,14 +141,16 @@ class Subscription:
         while not self._closed:
             if self._cut:
                 self.close()
-                raise TooSlow(f"more than {self._limit} changes were waiting after revision {self._delivered}")
+                raise TooSlow(f"too many changes were waiting after revision {self._delivered}")
             if not self._caught_up:
                 if past := await self._catch_up():
                     return past
             elif self._backlog:
-                changes, self._backlog = self._backlog, []
+                changes, self._backlog, self._bytes = self._backlog, [], 0
                 self._delivered = changes[-1].revision
                 return changes
+            elif self._finishing:
+                self.close()
             else:
                 self._wake.clear()
                 await self._wake.wait()

@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from edgewright.local import nesting
 from edgewright.local.errors import Refusal, bad_request, too_large
 from edgewright.runtime.objects import RawObject
 
@@ -36,6 +37,7 @@ def json_patch(raw: RawObject, operations: Any) -> RawObject:
         raise _unprocessable() from None
     if not isinstance(document.root, dict):
         raise _unprocessable()
+    nesting.check(document.root)
     return document.root
 
 
@@ -59,7 +61,12 @@ def _decoded(operations: Any) -> list[RawObject]:
 
 
 def _undecodable(value: Any, target: str) -> Refusal:
-    return bad_request(f"error decoding patch: json: cannot unmarshal {_GO_NAMES[type(value)]} into Go {target}")
+    return bad_request(f"error decoding patch: json: cannot unmarshal {go_name(value)} into Go {target}")
+
+
+def go_name(value: Any) -> str:
+    """What the type of a JSON value is called in sentences of the real server."""
+    return _GO_NAMES.get(type(value), "null")
 
 
 class _Document:

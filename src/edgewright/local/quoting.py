@@ -40,18 +40,32 @@ def _escape(char: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number the short way: an exponent only for very large and very small ones, and no `.0`."""
-    if isinstance(value, int):
+    """A number in a sentence, as Go's `%v` prints it: a float has an exponent from a million upwards.
+
+    Whole numbers beyond 64 bits are floats.
+    """
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
         return str(value)
+    value = float(value)
     if math.isinf(value) or math.isnan(value):
         return {"inf": "+Inf", "-inf": "-Inf"}.get(repr(value), "NaN")
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"
-    shortest = repr(value)
-    if 1e-4 <= abs(value) < 1e21:
-        return format(Decimal(shortest), "f").removesuffix(".0")
-    mantissa, _, power = shortest.partition("e")
-    return f"{mantissa}e{int(power):+03d}"
+    # The shortest digits that give the same number again, and where the point is in them.
+    exact = Decimal(repr(value)).normalize()
+    sign, digits, _ = exact.as_tuple()
+    if -4 <= exact.adjusted() < 6:
+        return format(exact, "f")
+    whole, fraction = str(digits[0]), "".join(map(str, digits[1:]))
+    return f"{'-' if sign else ''}{whole}{'.' if fraction else ''}{fraction}e{exact.adjusted():+03d}"
+
+
+def json_number(value: float) -> str:
+    """A number as Go writes it into JSON: an exponent only for very large and very small ones, and no `.0`."""
+    if value == 0 or 1e-6 <= abs(value) < 1e21:
+        return format(Decimal(repr(value)), "f").removesuffix(".0")
+    mantissa, _, power = repr(float(value)).partition("e")
+    return f"{mantissa}e{int(power):+d}"
 
 
 def plain(value: Any) -> str:
@@ -65,9 +79,12 @@ def plain(value: Any) -> str:
     return compact(value)
 
 
-def compact(value: Any) -> str:
-    """Compact JSON with sorted keys; `<`, `>` and `&` are escaped as they are in every body from Kubernetes."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def compact(value: Any, *, in_order: bool = False) -> str:
+    """Compact JSON with sorted keys, or with keys in their order as Go has those of a struct.
+
+    `<`, `>` and `&` are escaped as they are in every body from Kubernetes.
+    """
+    text = json.dumps(value, sort_keys=not in_order, separators=(",", ":"), ensure_ascii=False)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text

@@ -8,6 +8,7 @@ that. This module never looks into the JSON.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
@@ -36,6 +37,13 @@ T = TypeVar("T")
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 # After these SQLite has rolled back and the file is as it was: the next write may succeed.
 _PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_TOOBIG}
+
+
+# After so many bytes the log is copied into the database beside the writes; where writes never pause, so that the log
+# never begins anew, the writer does it itself once the log has so many pages.
+_LOG_BYTES = 4 * 1024 * 1024
+_LOG_PAGES = 4096
+_BYTES_A_CHANGE = 8192
 
 
 class AlreadyThere(StoreError):
@@ -109,6 +117,8 @@ class Store:
         self._closing = False
         self._broken: StoreError | None = None
         self._pump: asyncio.Task[None] | None = None
+        self._logged = 0
+        self._checkpoint: asyncio.Task[int] | None = None
         self.history: History
 
     @classmethod
@@ -213,6 +223,8 @@ class Store:
         if self._pump is not None:
             await self._pump
             self.history.close()
+        if self._checkpoint is not None:
+            await asyncio.gather(self._checkpoint, return_exceptions=True)
         await asyncio.to_thread(self._reader.shutdown)
         await asyncio.to_thread(self._writer.shutdown)
         self._database.close()
@@ -264,6 +276,20 @@ class Store:
             for cut in cuts:
                 if not cut.answer.done():
                     cut.answer.set_result(None)
+            with contextlib.suppress(StoreError):  # the next write says it, if it concerns anybody
+                await self._shorten_log([change for _, change in decided])
+
+    async def _shorten_log(self, changes: Sequence[Change]) -> None:
+        """Begins to copy the log into the database now and then; waits for it only where it has grown too long."""
+        self._logged += sum(_BYTES_A_CHANGE + 2 * len(each.stored.body) for each in changes)
+        if self._logged < _LOG_BYTES or (self._checkpoint is not None and not self._checkpoint.done()):
+            return
+        self._logged = 0
+        last, self._checkpoint = self._checkpoint, None
+        if last is not None and last.result() > _LOG_PAGES:
+            await self._in(self._writer, lambda: self._database.checkpoint(by_writer=True))
+        else:
+            self._checkpoint = asyncio.create_task(self._in(self._reader, self._database.checkpoint))
 
     async def _commit_group(self, changes: Sequence[Change], cuts: Sequence[int]) -> None:
         """Brings a group to the disk and then, not before, into memory and to the watches."""
@@ -275,7 +301,8 @@ class Store:
         upto = max(self.history.compacted, overdue, *cuts, 0)
         if changes or upto > self.history.compacted:
             at = self._clock.now().timestamp()
-            await self._in(self._writer, lambda: self._database.commit(changes, at, upto))
+            cut = upto if upto > self.history.compacted else 0
+            await self._in(self._writer, lambda: self._database.commit(changes, at, cut))
         self._apply(changes)
         self.history.compacted = upto
         if changes:

@@ -13,7 +13,7 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "edgewright"
 
 def environment(**more: str) -> dict[str, str]:
     """What the process sees: nothing of the caller's Kubernetes, and Python as a user has it, with warnings shown."""
-    return {"PATH": os.environ["PATH"], "HOME": os.devnull, "PYTHONWARNINGS": "default", **more}
+    return {"PATH": os.environ["PATH"], "HOME": os.devnull, "PYTHONWARNINGS": "default"} | more
 
 
 def edgewright(

@@ -48,7 +48,7 @@ def test_help_says_in_a_sentence_what_a_command_and_each_of_its_options_does(wor
     rows = [line.strip("│ ").strip() for line in done.stdout.splitlines() if line.startswith("│")]
     assert [row for row in rows if row.startswith("--")], done.stdout
     for row in rows:
-        assert row.endswith(".") or ". [default: " in row, row
+        assert row.endswith((".", ". [required]")) or ". [default: " in row, row
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from edgewright.local import errors
 from edgewright.local.errors import Cause, Refusal
-from edgewright.local.quoting import compact, number, plain, quote
+from edgewright.local.quoting import compact, json_number, number, plain, quote
 from edgewright.runtime.objects import Kind
 
 GADGET = Kind(group="example.io", version="v1", kind="Gadget", plural="gadgets")
@@ -116,18 +116,40 @@ def test_an_invalid_object_is_described_by_its_causes() -> None:
         (2.0, "2"),
         (0.0, "0"),
         (-0.0, "-0"),
-        (1e20, "100000000000000000000"),
-        (1e21, "1e+21"),
+        (123456.5, "123456.5"),
+        (1234567.5, "1.2345675e+06"),
+        (-1000000.0, "-1e+06"),
+        (1e20, "1e+20"),
+        (10**20, "1e+20"),
+        (2**53, "9007199254740992"),
         (1.5e-7, "1.5e-07"),
         (0.0001, "0.0001"),
         (float("inf"), "+Inf"),
         (float("-inf"), "-Inf"),
         (float("nan"), "NaN"),
-        (123456789012345678.0, "123456789012345680"),
+        (123456789012345678.0, "1.2345678901234568e+17"),
     ],
 )
-def test_a_number_is_written_the_short_way(value: float, written: str) -> None:
+def test_a_number_in_a_sentence_is_written_as_go_prints_it(value: float, written: str) -> None:
     assert number(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (3, "3"),
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (2.0, "2"),
+        (1234567.5, "1234567.5"),
+        (1e20, "100000000000000000000"),
+        (1e21, "1e+21"),
+        (0.000001, "0.000001"),
+        (1.5e-7, "1.5e-7"),
+    ],
+)
+def test_a_number_in_json_has_an_exponent_only_where_it_is_very_large_or_small(value: float, written: str) -> None:
+    assert json_number(value) == written
 
 
 def test_values_are_written_as_go_writes_them() -> None:

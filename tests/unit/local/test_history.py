@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from edgewright.local import history
 from edgewright.local.history import ChangeType, Expired, StoreKey, Subscription, TooSlow
 from edgewright.local.store import Store
 from edgewright.runtime.clock import VirtualClock, settle
@@ -74,6 +75,27 @@ async def test_a_slow_watch_is_cut(tmp_path: Path) -> None:
         await store.create(key(name), lambda revision: b"{}")
     with pytest.raises(TooSlow):
         await anext(watch)
+    await store.close()
+
+
+async def test_a_watch_for_which_too_many_bytes_wait_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_LARGEST_BACKLOG", 1000)
+    store = await Store.open(tmp_path, clock=VirtualClock())
+    slow, keeping_up = (store.history.subscribe("pods", None, 0) for _ in range(2))
+    for name in "xyz":
+        await store.create(key(name), lambda revision: b" " * 400)
+        assert len(await anext(keeping_up)) == 1
+    with pytest.raises(TooSlow):
+        await anext(slow)
+    await store.close()
+
+
+async def test_a_watch_that_is_to_finish_delivers_what_waits_and_ends(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path, clock=VirtualClock())
+    watch = store.history.subscribe("pods", None, 0)
+    await store.create(key("x"), lambda revision: b"{}")
+    watch.finish()
+    assert [[each.revision for each in changes] async for changes in watch] == [[1]]
     await store.close()
 
 

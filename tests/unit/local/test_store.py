@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewright.local import store as stores
 from edgewright.local.history import Expired, StoreKey
 from edgewright.local.store import AlreadyThere, Changed, NotThere, Store, StoreBusy, StoreDamaged, StoreError
 from edgewright.runtime.clock import VirtualClock
@@ -82,6 +83,42 @@ async def test_the_history_is_bounded_and_the_revision_survives(tmp_path: Path) 
     store = await opened(tmp_path)
     assert store.revision == 50
     await store.close()
+
+
+async def test_the_log_is_copied_into_the_database_and_does_not_grow_while_writes_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_LOG_BYTES", 100_000)
+    monkeypatch.setattr(stores, "_LOG_PAGES", 40)
+    store = await opened(tmp_path)
+    for name in range(200):
+        await store.create(key(str(name)), lambda revision: b" " * 1000)
+    assert (tmp_path / "store.db-wal").stat().st_size < 1_000_000  # of three that would be there otherwise
+    await store.close()
+    again = await opened(tmp_path)
+    assert len(again.list("pods").items) == 200
+    await again.close()
+
+
+async def test_a_checkpoint_that_fails_is_tried_again_and_fails_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_LOG_BYTES", 1)
+    store = await opened(tmp_path)
+    calls = 0
+
+    def full(**_: bool) -> int:
+        nonlocal calls
+        calls += 1
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(store._database, "checkpoint", full)
+    for name in "abcdef":
+        await store.create(key(name), body)
+    await store.close()
+    assert calls > 1
 
 
 async def test_trim_forgets_what_is_old(tmp_path: Path) -> None:

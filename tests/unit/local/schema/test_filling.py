@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewright.local import schema
+from edgewright.local.errors import Refusal
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -84,6 +86,16 @@ def test_defaults_are_filled_from_the_outside_in() -> None:
 def test_a_null_gives_way_to_the_default_unless_it_is_allowed() -> None:
     spec = {"size": None, "note": None, "name": None, "labels": {"a": None}, "numbers": [None, 1]}
     assert COMPILED.default({"spec": spec})["spec"] == {"size": 3, "note": None, "labels": {}, "numbers": [7, 1]}
+
+
+def test_what_is_nested_too_deeply_is_a_bad_request() -> None:
+    deep: Any = 1
+    for _ in range(3000):
+        deep = {"x": deep}
+    for attempt in (COMPILED.prune, COMPILED.default):
+        with pytest.raises(Refusal) as refused:
+            attempt({"spec": {"free": deep}})
+        assert refused.value.code == 400
 
 
 names = st.sampled_from([*SCHEMA["properties"]["spec"]["properties"], "spec", "metadata", "n", "a", "known", "x"])

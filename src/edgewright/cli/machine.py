@@ -1,0 +1,129 @@
+"""The options of the commands that run something on this machine, worded and read once.
+
+`up`, `node` and `backup` take them. A text that cannot be read is wrong usage: the message names the option and says
+what is right.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shlex
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from edgewright.cli.failure import Failed
+from edgewright.local import names
+
+Data: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="The data directory; default: $XDG_DATA_HOME/edgewright, or ~/.local/share/edgewright.",
+        show_default=False,
+    ),
+]
+Images: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--image",
+        metavar="NAME=COMMAND",
+        help="A program that Pods with this image run, such as 'web=python3 -m http.server'; repeat it for more.",
+        show_default=False,
+    ),
+]
+Addresses: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--addresses",
+        metavar="IP[,IP…]",
+        help="Addresses of this machine for Services of type LoadBalancer; default: loopback addresses.",
+        show_default=False,
+    ),
+]
+
+# What a certificate takes for a name, without `system:node:`.
+_LONGEST_NODE_NAME: Final = 52
+
+
+def data_directory(given: Path | None, *, called: str = "edgewright") -> Path:
+    """The data directory as an absolute path; `called` is its name where none was given."""
+    if given is not None:
+        return given.absolute()
+    base = os.environ.get("XDG_DATA_HOME", "")
+    # As its specification has it, a relative path there counts for nothing.
+    shared = Path(base) if base.startswith("/") else home(instead="name the directory with --data") / ".local/share"
+    return shared / called
+
+
+def home(*, instead: str) -> Path:
+    """The home directory of whoever typed the command; `instead` is what else can be done where there is none."""
+    try:
+        return Path("~").expanduser().absolute()
+    except RuntimeError:
+        raise Failed(f"the home directory of this user is not known: set HOME, or {instead}") from None
+
+
+def images(given: Sequence[str] | None) -> dict[str, list[str]]:
+    """The command of each image."""
+    found = {}
+    for text in given or ():
+        name, _, command = text.partition("=")
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise typer.BadParameter(f"{text!r}: {error}", param_hint="--image") from error
+        if not name or not words:
+            raise typer.BadParameter(f"{text!r} is not NAME=COMMAND", param_hint="--image")
+        found[name] = words
+    return found
+
+
+def addresses(given: str, *, option: str = "--addresses", most: int | None = None) -> tuple[str, ...]:
+    """The addresses of this machine in the order in which they were given, each once."""
+    found: dict[str, None] = {}
+    for text in given.split(",") if given or most else ():
+        try:
+            address = ipaddress.IPv4Address(text.strip())
+        except ValueError:
+            raise typer.BadParameter(f"{text.strip()!r} is not an IPv4 address", param_hint=option) from None
+        if not _is_ours(address):
+            raise typer.BadParameter(f"{address} is no address of this machine", param_hint=option)
+        found[str(address)] = None
+    if most is not None and len(found) > most:
+        raise typer.BadParameter(f"{given!r} is more than {most} address", param_hint=option)
+    return tuple(found)
+
+
+def _is_ours(address: ipaddress.IPv4Address) -> bool:
+    """Whether somebody on this machine can listen there; the address that stands for all is none of its own."""
+    if address.is_unspecified or address.is_multicast:
+        return False
+    with socket.socket() as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError:
+            return False
+    return True
+
+
+def node_name(given: str | None, *, option: str) -> str:
+    """The name of the node: the one that was given, else the one of this machine."""
+    if given is None:
+        host = socket.gethostname().lower().replace("_", "-")
+        return host if _is_node_name(host) else "edgewright"
+    if not _is_node_name(given):
+        raise typer.BadParameter(
+            f"{given!r} is no name of a Node: it has lower-case letters, digits, '-' and '.', "
+            f"and at most {_LONGEST_NODE_NAME} of them",
+            param_hint=option,
+        )
+    return given
+
+
+def _is_node_name(name: str) -> bool:
+    return len(name) <= _LONGEST_NODE_NAME and not names.subdomain(name)

@@ -1,0 +1,204 @@
+"""`edgewright up`: a Kubernetes API and a node that runs Pods, in one process on this machine, until it is stopped.
+
+It reads what was typed, lets `local.plane` run, writes the kubeconfig and says how to use it all. What a person can
+mend (a port that is taken, a directory in use) is one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib.util
+import ipaddress
+import os
+import re
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
+
+from edgewright.cli import machine
+from edgewright.cli.failure import Failed
+from edgewright.cli.running import stop_on_signals
+from edgewright.runtime.tls import ConfigError
+
+if TYPE_CHECKING:
+    from edgewright.local.plane import Running
+
+CONTEXT: Final = "edgewright"
+"""What the context is called that --merge adds."""
+
+_LISTEN: Final = "127.0.0.1:6443"
+_LAST_PORT: Final = 65_535
+# What the extra `local` installs, by the names under which it is imported.
+_LIBRARIES: Final = ("cryptography", "cel_expr_python")
+_NOT_HERE: Final = {
+    errno.EADDRINUSE: "address already in use by another program: stop it, or name another one with --listen",
+    errno.EADDRNOTAVAIL: "is no address of this machine: name another one with --listen",
+    errno.EACCES: "only the superuser may listen there: name a port from 1024 on with --listen",
+}
+
+
+class Listen(NamedTuple):
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """As people type it, and as it stands in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def up(
+    *,
+    data: machine.Data = None,
+    listen: Annotated[
+        str,
+        typer.Option("--listen", metavar="HOST:PORT", help="Where to serve the API; port 0 picks a free one."),
+    ] = _LISTEN,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            help="Where to write the kubeconfig; default: in the data directory, with --merge $KUBECONFIG or "
+            "~/.kube/config.",
+            show_default=False,
+        ),
+    ] = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Add a context to the kubeconfig, and keep all that is in it.")
+    ] = False,
+    addresses: machine.Addresses = "",
+    image: machine.Images = None,
+    no_node: Annotated[bool, typer.Option("--no-node", help="Serve the API only, and run no Pods.")] = False,
+    node_name: Annotated[
+        str | None,
+        typer.Option(
+            "--node-name", help="The name of the node; default: the name of this machine.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Serve a Kubernetes API on this machine and run its Pods as processes, until Ctrl-C. Nothing is lost by a stop."""
+    where = read_listen(listen)
+    directory = machine.data_directory(data)
+    images, given = machine.images(image), machine.addresses(addresses)
+    node = None if no_node else machine.node_name(node_name, option="--node-name")
+    require_libraries()
+    from edgewright.local import process  # noqa: PLC0415 - other commands need none of it
+    from edgewright.local.access import directory as directories  # noqa: PLC0415
+
+    process.prepare()
+    directories.prepare(directory)
+    warn_of_strangers(where)
+    from edgewright.local import plane  # noqa: PLC0415
+
+    settings = plane.Settings(
+        data=directory, host=where.host, port=where.port, node=node, images=images, addresses=given
+    )
+    file = kubeconfig_file(kubeconfig, directory, merge=merge)
+    asyncio.run(serve(plane.open(settings), data=directory, listen=where, kubeconfig=file, merge=merge))
+
+
+async def serve(
+    opening: AbstractAsyncContextManager[Running], *, data: Path, listen: Listen, kubeconfig: Path, merge: bool
+) -> None:
+    """Runs a control plane until a signal comes."""
+    from edgewright.local import process  # noqa: PLC0415
+    from edgewright.local.access import kubeconfig as files  # noqa: PLC0415
+    from edgewright.local.database import StoreError  # noqa: PLC0415
+
+    with stop_on_signals() as stop:
+        try:
+            async with AsyncExitStack() as stack:
+                with _in_a_sentence(data, listen):
+                    running = await stack.enter_async_context(opening)
+                document = running.entrance.kubeconfig(running.url)
+                await asyncio.to_thread(files.merge if merge else files.write, kubeconfig, document)
+                print(how_to_use(running.url, data, kubeconfig, merge=merge), flush=True)
+                process.settle()
+                with _in_a_sentence(data, listen):
+                    await running.serve_until(stop)
+        except StoreError as error:
+            raise Failed(str(error)) from error
+
+
+@contextmanager
+def _in_a_sentence(data: Path, listen: Listen) -> Iterator[None]:
+    """What the system refuses, as somebody can read it who does not know how this program works."""
+    try:
+        yield
+    except socket.gaierror as error:
+        raise Failed(f"{listen.host}: {error.strerror}: name an address of this machine with --listen") from error
+    except OSError as error:
+        if error.filename is None and error.errno in _NOT_HERE:
+            raise Failed(f"{listen}: {_NOT_HERE[error.errno]}") from error
+        raise Failed(f"{error.filename or data}: {error.strerror or error}") from error
+
+
+def read_listen(text: str) -> Listen:
+    """Where to listen, from what was typed: HOST:PORT, an IPv6 address in brackets."""
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    inner = host[1:-1] if bracketed else host
+    if not inner or (":" in inner) is not bracketed or not re.fullmatch("[0-9]{1,5}", port) or int(port) > _LAST_PORT:
+        raise typer.BadParameter(
+            f"{text!r} is not HOST:PORT, such as {_LISTEN}, [::1]:6443 or 127.0.0.1:0", param_hint="--listen"
+        )
+    return Listen(inner, int(port))
+
+
+def require_libraries() -> None:
+    """Says what to install where the extra of this command is missing."""
+    if missing := [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]:
+        raise ConfigError(
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, which `edgewright up` "
+            "needs: pip install 'edgewright[local]'"
+        )
+
+
+def warn_of_strangers(listen: Listen) -> None:
+    """Whoever lets other machines in should know what that means."""
+    if not is_loopback(listen.host):
+        print(
+            f"edgewright: warning: other machines can reach {listen}: "
+            "whoever has a kubeconfig or the token of this control plane is its administrator",
+            file=sys.stderr,
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address; of a name only `localhost` is known to be one."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def kubeconfig_file(given: Path | None, data: Path, *, merge: bool) -> Path:
+    """Where the kubeconfig goes."""
+    if given is not None:
+        return given.absolute()
+    if not merge:
+        return data / "kubeconfig"
+    named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if named:
+        return Path(named[0]).absolute()
+    return machine.home(instead="name the file with --kubeconfig") / ".kube" / "config"
+
+
+def how_to_use(url: str, data: Path, kubeconfig: Path, *, merge: bool) -> str:
+    """What somebody reads who has just started it."""
+    use = (
+        f"kubectl --context {CONTEXT} get namespaces"
+        if merge
+        else f"export KUBECONFIG={shlex.quote(str(kubeconfig))}\n  kubectl get namespaces"
+    )
+    return (
+        f"Edgewright serves Kubernetes at {url} and keeps it in {data}\n\n  {use}\n\nCtrl-C stops it; all objects stay."
+    )

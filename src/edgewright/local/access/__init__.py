@@ -1,0 +1,22 @@
+"""Who may in, and how one gets in: the control plane's own authority, its users, and the kubeconfigs that name them.
+
+`plane` puts these together. Nothing here opens a port, and nothing here decides what a user may do: whoever is known is
+the administrator.
+"""
+
+from edgewright.local.access.authentication import ADMINISTRATOR, Authentication, User, user_of_connection
+from edgewright.local.access.authority import Authority, Identity, client_tls, serving_names, serving_tls
+from edgewright.local.access.entrance import Entrance
+
+__all__ = [
+    "ADMINISTRATOR",
+    "Authentication",
+    "Authority",
+    "Entrance",
+    "Identity",
+    "User",
+    "client_tls",
+    "serving_names",
+    "serving_tls",
+    "user_of_connection",
+]

@@ -1,0 +1,12 @@
+"""The built-in kinds of Kubernetes that the embedded API server offers, with their fields and their rules.
+
+`kinds` asks for `served`, the documents and patches for `definitions`; there is a module a kind with what is special
+about it. A kind that would need a controller that we do not have is not here. Nothing in here reads or writes a store.
+"""
+
+from __future__ import annotations
+
+from .catalogue import served
+from .fields import definitions
+
+__all__ = ["definitions", "served"]

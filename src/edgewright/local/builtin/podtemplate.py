@@ -1,0 +1,33 @@
+"""The rules of PodTemplates, which are plain data: nobody makes Pods of them."""
+
+from __future__ import annotations
+
+from edgewright.local.builtin import checks, poddefaults
+from edgewright.local.builtin.podspec import pod_spec
+from edgewright.local.builtin.rules import CORE, BuiltinRules
+from edgewright.local.faults import forbidden
+from edgewright.local.served import Write
+from edgewright.runtime.errors import Cause
+from edgewright.runtime.objects import RawObject
+
+
+class PodTemplateRules(BuiltinRules):
+    """What is special about PodTemplates."""
+
+    definition = f"{CORE}.PodTemplate"
+    returns_deleted = True
+    generations = True
+
+    def default(self, obj: RawObject) -> None:
+        """The spec in the template is filled in as a Pod's is."""
+        poddefaults.fill_spec(obj["template"]["spec"])
+
+    def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
+        """A template must have the spec of a Pod that could be made of it."""
+        template = obj["template"]
+        causes = checks.labels("template.labels", template["metadata"].get("labels") or {})
+        causes += pod_spec(template["spec"], "template.spec", is_pod=False)
+        if template["spec"].get("ephemeralContainers"):
+            why = "ephemeral containers not allowed in pod template"
+            causes.append(forbidden("template.spec.ephemeralContainers", why))
+        return causes

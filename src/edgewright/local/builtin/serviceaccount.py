@@ -1,0 +1,12 @@
+"""The rules of ServiceAccounts, which have none beyond those of every object."""
+
+from __future__ import annotations
+
+from edgewright.local.builtin.rules import CORE, BuiltinRules
+
+
+class ServiceAccountRules(BuiltinRules):
+    """ServiceAccounts are plain data here: nobody signs tokens for them."""
+
+    definition = f"{CORE}.ServiceAccount"
+    returns_deleted = True

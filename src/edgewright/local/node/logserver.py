@@ -1,0 +1,153 @@
+"""Serves the logs of containers as a kubelet does, so that `kubectl logs` works through any API server.
+
+GET /containerLogs/NAMESPACE/POD/CONTAINER, over TLS; who may ask is decided by the TLS context, which demands a client
+certificate. The node runs it. A reader that is slow is waited for, never buffered for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from aiohttp import web
+
+from edgewright.local.node.logfiles import LogReader, Wanted, selected, shown
+from edgewright.runtime.clock import Clock
+
+_LOOK_EVERY = 0.2
+
+
+@dataclass(frozen=True)
+class Found:
+    """The log of an attempt to run a container, and whether more may come."""
+
+    path: Path
+    running: Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class NoLog:
+    """There is no log, and why; a kubelet says 400 where a container has none, and 404 where it has no such Pod."""
+
+    why: str
+    status: int = 400
+
+
+Find = Callable[[str, str, str, bool], Found | NoLog]
+"""Finds a log by namespace, Pod, container and whether the previous one is meant."""
+
+
+class LogServer:
+    """A kubelet's log endpoint."""
+
+    def __init__(self, find: Find, *, tls: ssl.SSLContext | None, host: str, port: int, clock: Clock) -> None:
+        self._find = find
+        self._tls = tls
+        self._host = host
+        self._wanted_port = port
+        self._clock = clock
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listens; the port is known afterwards."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/containerLogs/{namespace}/{pod}/{container}", self._answer),
+                web.get("/healthz", _healthy),
+            ]
+        )
+        runner = self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        await runner.setup()
+        site = web.TCPSite(runner, self._host, self._wanted_port, ssl_context=self._tls)
+        await site.start()
+        self.port = runner.addresses[0][1]
+
+    async def close(self) -> None:
+        """Ends every connection."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        query = request.query
+        try:
+            wanted = wanted_from(query, now=self._clock.now())
+        except ValueError as error:
+            return web.Response(status=400, text=str(error))
+        names = request.match_info
+        found = self._find(names["namespace"], names["pod"], names["container"], _true(query.get("previous")))
+        if isinstance(found, NoLog):
+            return web.Response(status=found.status, text=found.why)
+        answer = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        answer.enable_chunked_encoding()
+        await answer.prepare(request)
+        await _send(answer, found, wanted, follow=_true(query.get("follow")))
+        await answer.write_eof()
+        return answer
+
+
+async def _send(answer: web.StreamResponse, found: Found, wanted: Wanted, *, follow: bool) -> None:
+    left = wanted.limit
+    first = True
+    with LogReader(found.path) as reader:
+        while True:
+            running = found.running()
+            entries = selected(reader.entries(), wanted if first else Wanted())
+            first = False
+            for chunk in _chunks(shown(entries, timestamps=wanted.timestamps)):
+                piece = chunk if left is None else chunk[:left]
+                await answer.write(piece)
+                if left is not None:
+                    left -= len(piece)
+                    if left <= 0:
+                        return
+            if not follow or (not running and not entries):
+                return
+            await asyncio.sleep(_LOOK_EVERY if running else 0)
+
+
+def _chunks(lines: Iterable[bytes]) -> list[bytes]:
+    """Many lines as a few pieces."""
+    whole = b"".join(lines)
+    return [whole[at : at + (1 << 18)] for at in range(0, len(whole), 1 << 18)]
+
+
+async def _healthy(_request: web.Request) -> web.Response:
+    return web.Response(text="ok")
+
+
+def _true(text: str | None) -> bool:
+    return text is not None and text.lower() in {"true", "1", ""}
+
+
+def wanted_from(query: Mapping[str, str], *, now: datetime) -> Wanted:
+    """The options of a request; ValueError says which one is wrong."""
+    get = query.get
+    since = ""
+    if text := get("sinceTime"):
+        since = _stamp(datetime.fromisoformat(text))
+    elif text := get("sinceSeconds"):
+        since = _stamp(now - timedelta(seconds=_number("sinceSeconds", text, least=1)))
+    tail, limit = get("tailLines"), get("limitBytes")
+    return Wanted(
+        tail=_number("tailLines", tail, least=0) if tail else None,
+        limit=_number("limitBytes", limit, least=1) if limit else None,
+        since=since,
+        timestamps=_true(get("timestamps")),
+    )
+
+
+def _number(name: str, text: str, *, least: int) -> int:
+    number = int(text)
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}")
+    return number
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"

@@ -1,0 +1,205 @@
+"""A root of its own for one container: what the machine has, with the Pod's volumes at their mount paths.
+
+There is no image with a root of its own here, so a private mount namespace gets a new root in a small tmpfs in which
+every entry of the machine's root appears by a bind mount. Where a mount path does not exist, the folder that should
+hold it is unfolded in the same way, entry by entry, and the path is made in the tmpfs: nothing is ever created on the
+machine. Folders that a Pod must not see are covered; programs in folders that its user may not enter are shown alone.
+Ordinary users get the same in a user namespace of their own. The shim calls `enter` in the child; it never undoes
+anything, because the namespace goes with its last process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import stat
+from typing import Any
+
+_NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
+_READ_ONLY, _NO_SUID, _NO_DEVICES = 1, 2, 4
+_REMOUNT, _BIND, _MOVE, _RECURSIVE, _UNBINDABLE, _PRIVATE = 32, 4096, 8192, 16384, 1 << 17, 1 << 18
+_DETACH = 2
+_MOST_ENTRIES = 4096
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Unmountable(OSError):
+    """Something could not be mounted; the message says what and where."""
+
+
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """The system call, with an error that names what was mounted where."""
+    result = _libc.mount(
+        os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode() or None
+    )
+    if result != 0:
+        number = ctypes.get_errno()
+        raise Unmountable(number, f"cannot mount {source} at {target}: {os.strerror(number)}")
+
+
+def leave_the_machines_mounts() -> None:
+    """Gets a mount namespace whose changes nobody else sees; as an ordinary user, inside a user namespace."""
+    uid, gid = os.getuid(), os.getgid()
+    if _libc.unshare(_NEW_MOUNTS | (_NEW_USER if uid else 0)) != 0:
+        number = ctypes.get_errno()
+        raise Unmountable(number, f"cannot make a mount namespace: {os.strerror(number)}")
+    if uid:
+        for name, content in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
+                file.write(content)
+    mount("none", "/", "", _RECURSIVE | _PRIVATE)
+
+
+class Root:
+    """The new root while it is built, as a tree of bind mounts below `base`; `machine` is where the old one lies."""
+
+    def __init__(self, base: str, *, machine: str = "") -> None:
+        self._base = base
+        self._machine = machine
+        self._own: set[str] = set()  # folders that are our own, in the tmpfs
+        self._volumes: list[str] = []  # where something of the Pod's is mounted already
+        mount("tmpfs", base, "tmpfs", _NO_SUID, "mode=0755,size=4m")
+        mount("none", base, "", _UNBINDABLE)  # else it would appear once more below each folder that holds it
+        self._unfold("/")
+
+    def at(self, path: str) -> str:
+        """Where a path of the new root lies now."""
+        return self._base + path if path != "/" else self._base
+
+    def make_place(self, path: str, *, folder: bool) -> str:
+        """Makes sure that something can be mounted at a path, and says where it lies now."""
+        for volume in reversed(self._volumes):
+            if path.startswith(f"{volume}/"):
+                return _make_inside(self.at(volume), path.removeprefix(f"{volume}/"), folder=folder)
+        parent, name = os.path.split(path)
+        if name and not os.path.lexists(self.at(path)):
+            self._make_own(parent)
+            _create(self.at(path), folder=folder)
+        return self.at(path)
+
+    def bind(self, source: str, path: str, *, read_only: bool) -> None:
+        """Shows a file or folder of the machine at a path."""
+        mount(source, self.make_place(path, folder=os.path.isdir(source)), "", _BIND | _RECURSIVE)  # noqa: PTH112
+        self._volumes.append(path)
+        if read_only:
+            flags = _BIND | _REMOUNT | _READ_ONLY | _NO_SUID
+            try:
+                mount("none", self.at(path), "", flags | _NO_DEVICES)
+            except Unmountable:
+                mount("none", self.at(path), "", _BIND | _REMOUNT | _READ_ONLY)
+
+    def cover(self, path: str) -> None:
+        """Puts an empty folder in the place of one that is not to be seen."""
+        if os.path.isdir(self.at(path)):  # noqa: PTH112
+            mount("tmpfs", self.at(path), "tmpfs", _READ_ONLY | _NO_SUID, "mode=0555,size=4k")
+
+    def show_alone(self, path: str) -> None:
+        """Shows a folder that lies in others which strangers may not enter: those hold nothing else then."""
+        closed = [at for at in _ancestors(path) if not os.stat(f"{self._machine}{at}").st_mode & stat.S_IXOTH]  # noqa: PTH116
+        if not closed or closed[0] == "/":
+            return
+        outermost = closed[0]
+        if outermost not in self._own:
+            self._make_own(os.path.dirname(outermost))  # noqa: PTH120
+            _libc.umount2(os.fsencode(self.at(outermost)), _DETACH)
+            self._own.add(outermost)
+        at = outermost
+        for name in os.path.relpath(path, outermost).split("/"):
+            at = f"{at}/{name}"
+            if not os.path.lexists(self.at(at)):
+                _create(self.at(at), folder=True)
+                self._own.add(at)
+        mount(f"{self._machine}{path}", self.at(path), "", _BIND | _RECURSIVE)
+
+    def move_in(self) -> None:
+        """Makes it the root of this process and of all that it starts."""
+        os.chdir(self._base)
+        mount(self._base, "/", "", _MOVE)
+        os.chroot(".")
+        os.chdir("/")
+
+    def _make_own(self, path: str) -> None:
+        """Makes a folder and all above it our own, with what the machine has in them."""
+        for at in (*_ancestors(path), path):
+            if at in self._own:
+                continue
+            if os.path.lexists(self.at(at)):
+                _libc.umount2(os.fsencode(self.at(at)), _DETACH)
+                self._unfold(at)
+            else:
+                _create(self.at(at), folder=True)
+                self._own.add(at)
+
+    def _unfold(self, path: str) -> None:
+        names = os.listdir(f"{self._machine}{path}")  # noqa: PTH208
+        if len(names) > _MOST_ENTRIES:
+            raise Unmountable(0, f"cannot make a mount point in {path}: it has more than {_MOST_ENTRIES} entries")
+        self._own.add(path)
+        for name in names:
+            place = f"{path.rstrip('/')}/{name}"
+            source, target = f"{self._machine}{place}", self.at(place)
+            try:
+                mode = os.lstat(source).st_mode
+                if stat.S_ISLNK(mode):
+                    os.symlink(os.readlink(source), target)  # noqa: PTH115, PTH211
+                    continue
+                _create(target, folder=stat.S_ISDIR(mode))
+                mount(source, target, "", _BIND | _RECURSIVE)
+            except FileNotFoundError:
+                continue  # it went meanwhile
+
+
+def _make_inside(volume: str, path: str, *, folder: bool) -> str:
+    """Makes a place inside a volume, as a path by which the kernel finds it again.
+
+    A Pod can put links into its volumes: none is followed, or they would lead the node anywhere on the machine.
+    """
+    fd = os.open(volume, os.O_RDONLY | os.O_DIRECTORY)
+    *above, last = path.split("/")
+    try:
+        for name in (*above, *([last] if folder else [])):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=fd)
+            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+        if not folder:
+            fd = os.open(last, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644, dir_fd=fd)
+    except OSError as error:
+        raise Unmountable(error.errno, f"cannot make {path} in a volume: {error.strerror}") from None
+    return f"/proc/self/fd/{fd}"  # it is closed with the others when the program begins
+
+
+def _ancestors(path: str) -> list[str]:
+    """Every folder above a path, the root first."""
+    found = []
+    while path != "/":
+        path = os.path.dirname(path)  # noqa: PTH120
+        found.append(path)
+    return found[::-1]
+
+
+def _create(path: str, *, folder: bool) -> None:
+    if folder:
+        os.mkdir(path, 0o755)  # noqa: PTH102
+    else:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+
+
+def enter(wanted: dict[str, Any]) -> None:
+    """Leaves the machine's mounts for a root with what is wanted in it.
+
+    `base` is an empty folder to build in; `shown` are programs' folders, `covered` those that must not be seen, and
+    `mounts` are what goes where: source, path, readOnly. Mounts come in the order of their paths' length, so that one
+    may lie inside another.
+    """
+    leave_the_machines_mounts()
+    root = Root(wanted["base"])
+    for path in wanted.get("shown", ()):
+        root.show_alone(path)
+    for each in sorted(wanted["mounts"], key=lambda each: len(each["path"])):
+        # Symbolic links of the machine (/var/run, say) count in mount paths, as they do in a container's image.
+        root.bind(each["source"], os.path.realpath(each["path"]), read_only=each["readOnly"])
+    for path in wanted.get("covered", ()):
+        root.cover(path)  # last: to unfold what lies around it would uncover it
+    root.move_in()

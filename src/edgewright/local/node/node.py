@@ -1,0 +1,263 @@
+"""The node: a program that speaks only the Kubernetes API and runs the Pods bound to it as processes.
+
+`edgewright node` and `edgewright up` make one and await `run`. It registers a Node object, follows the Pods whose
+spec.nodeName is its name, and serves their logs. It can die at any moment: what it started goes on and is found again
+by the next node on the same folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import pwd
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
+from edgewright.local.node.asking import Asker
+from edgewright.local.node.folders import AttemptFolder, NodeFolder
+from edgewright.local.node.lifecycle import Timing
+from edgewright.local.node.logserver import Found, LogServer, NoLog
+from edgewright.local.node.pods import Pod
+from edgewright.local.node.probes import Probes
+from edgewright.local.node.processes import boot_id
+from edgewright.local.node.reconciling import Reconciler
+from edgewright.local.node.registration import Registration, capacity
+from edgewright.local.node.runs import Run, Runs
+from edgewright.local.node.starting import Machine, Starter, needs_scratch_of_the_machine, program_folders
+from edgewright.local.node.trial import mounts_work
+from edgewright.runtime import logs
+from edgewright.runtime.cache import Cache, Change
+from edgewright.runtime.client import Client
+from edgewright.runtime.clock import Clock, SystemClock
+from edgewright.runtime.controller import Controller, For
+from edgewright.runtime.events import Recorder
+from edgewright.runtime.objects import Key, RawObject
+from edgewright.runtime.predicates import intent_changed
+
+_WORKERS = 8
+_WAITING = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
+"""What is said of a container that waits, instead of the reason in its status."""
+
+_log = logs.get("local.node")
+
+
+class Node:
+    """One node and the Pods on it."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        name: str,
+        directory: Path,
+        images: Mapping[str, Sequence[str]],
+        addresses: PodAddresses | None = None,
+        log_tls: ssl.SSLContext | None = None,
+        listen: str = "127.0.0.1",
+        log_port: int = 0,
+        clock: Clock | None = None,
+        user: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        covered: Sequence[Path] = (),
+        shown: Sequence[Path] = (),
+        labels: Mapping[str, str] | None = None,
+        pods: int = 110,
+        log_limit: int = 10 << 20,
+        timing: Timing | None = None,
+    ) -> None:
+        """Says what the node is; nothing happens before `run`.
+
+        `directory` is the node's own, closed to everybody else. `images` maps names to commands. `log_tls` is the TLS
+        of the log server and must demand a client certificate; without it no logs are served. `user` is who Pods run as
+        where the node runs as root. `environment` goes to every container. `covered` are folders that no Pod sees,
+        `shown` folders with programs that every Pod may read besides those of this Python.
+        """
+        if user is not None:
+            try:
+                pwd.getpwnam(user)
+            except KeyError:
+                raise ValueError(f"Pods cannot run as {user!r}: this machine has no such user") from None
+        self.name = name
+        self._client = client
+        self._clock = clock or SystemClock()
+        self._timing = timing or Timing()
+        self._folder = NodeFolder(directory)
+        self._images = dict(images)
+        self._addresses = addresses or LoopbackAddresses(name)
+        self._tls = log_tls
+        self._listen = listen
+        self._log_port = log_port
+        self._user = user
+        self._environment = dict(environment or {})
+        self._covered = tuple(path.resolve() for path in covered)
+        self._shown = (*program_folders(), *(path.resolve() for path in shown))
+        self._labels = dict(labels or {})
+        self._most_pods = pods
+        self._log_limit = log_limit
+        self._runs: Runs | None = None
+        self._pods: Cache[Pod] | None = None
+        self._ready = asyncio.Event()
+
+    async def ready(self) -> None:
+        """Returns when the node is registered and follows its Pods."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Runs until cancelled; the Pods go on running then."""
+        self._folder.open()
+        try:
+            await self._run()
+        finally:
+            self._folder.close()
+
+    async def _run(self) -> None:
+        has = capacity(self._folder.path, pods=self._most_pods)
+        machine = Machine(
+            name=self.name,
+            host=self._listen,
+            images=self._images,
+            directory=self._folder.path,
+            user=self._user if os.geteuid() == 0 else None,
+            mounts=await asyncio.to_thread(mounts_work),
+            own_scratch=not needs_scratch_of_the_machine(self._images, self._shown),
+            shown=self._shown,
+            covered=self._covered,
+            environment=self._environment,
+            capacity=has,
+            log_limit=self._log_limit,
+        )
+        if not machine.mounts:
+            _log.warning("this machine gives no mount namespace to this user: Pods with volumes will not start")
+        async with AsyncExitStack() as stack:
+            port = await self._serve_logs(stack)
+            registration = Registration(
+                self._client,
+                name=self.name,
+                host=self._listen,
+                port=port,
+                capacity=has,
+                clock=self._clock,
+                timing=self._timing,
+                labels=self._labels,
+            )
+            await registration.register()
+            await self._follow_pods(machine, registration, stack)
+
+    async def _serve_logs(self, stack: AsyncExitStack) -> int | None:
+        if self._tls is None:
+            return None
+        server = LogServer(self._find_log, tls=self._tls, host=self._listen, port=self._log_port, clock=self._clock)
+        stack.push_async_callback(server.close)
+        await server.start()
+        return server.port
+
+    async def _follow_pods(self, machine: Machine, registration: Registration, stack: AsyncExitStack) -> None:
+        boot = boot_id()
+        pods = self._pods = Cache(self._client.of(Pod), fields=f"spec.nodeName={self.name}", clock=self._clock)
+        recorder = Recorder(self._client, "edgewright-node", clock=self._clock)
+        wake = _Wake()
+        runs = self._runs = Runs(self._folder, self._addresses, boot=boot, changed=wake)
+        stack.callback(runs.close)
+        runs.find_again()
+        starter = Starter(self._client, machine, clock=self._clock, timing=self._timing)
+        probes = Probes(
+            Asker(runs).ask,
+            clock=self._clock,
+            changed=wake,
+            unhealthy=lambda pod, text: recorder.record(pod, "Warning", "Unhealthy", text),
+        )
+        stack.push_async_callback(probes.close)
+        reconciler = Reconciler(
+            self._client,
+            pods=pods,
+            runs=runs,
+            starter=starter,
+            probes=probes,
+            recorder=recorder,
+            machine=machine,
+            addresses=self._addresses,
+            boot=boot,
+            clock=self._clock,
+            timing=self._timing,
+        )
+        controller = Controller(
+            "node", reconciler.reconcile, For(pods, when=_counts), workers=_WORKERS, clock=self._clock
+        )
+        wake.controller = controller
+        async with asyncio.TaskGroup() as group:
+            group.create_task(pods.run(), name="pods of the node")
+            group.create_task(recorder.run(), name="events of the node")
+            group.create_task(registration.keep(), name="heartbeat of the node")
+            await pods.wait_synced()
+            group.create_task(controller.run(), name="node")
+            for run in runs:
+                wake(run.key)  # also those that the server does not have any more
+            group.create_task(reconciler.keep_volumes(), name="volumes of the node")
+            self._ready.set()
+
+    def _find_log(self, namespace: str, pod: str, container: str, previous: bool) -> Found | NoLog:
+        for run in self._runs.named(Key(namespace, pod)) if self._runs else ():
+            attempts = run.folder.attempts(container)
+            if previous:
+                ended = _last_ended(self._said_of(run), container)
+                attempts = [attempt for attempt in attempts if attempt.number == ended]
+            if not attempts:
+                return NoLog(_no_log(run, self._said_of(run), container, previous=previous))
+            place = run.folder.attempt(container, attempts[0].number)
+            return Found(place.log, functools.partial(_runs_still, place))
+        return NoLog(f'pod "{pod}" does not exist', status=404)
+
+    def _said_of(self, run: Run) -> RawObject:
+        """The last status of a Pod: what we wrote, or what an earlier node did."""
+        pod = run.written or (self._pods.get(run.key) if self._pods is not None else None)
+        return pod.status if pod is not None and pod.uid == run.uid else {}
+
+
+def _last_ended(status: RawObject, container: str) -> int | None:
+    """Which run of a container its status shows as the last one: while it waits for the next, that is the latest."""
+    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        ended = (each.get("lastState") or {}).get("terminated")
+        if each["name"] == container and ended:
+            return int(ended["containerID"].rpartition("/")[2])
+    return None
+
+
+def _no_log(run: Run, status: RawObject, container: str, *, previous: bool) -> str:
+    """Why a container has no log, in a kubelet's words."""
+    name = run.key.name
+    if previous:
+        return f'previous terminated container "{container}" in pod "{name}" not found'
+    said = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    states = {each["name"]: each.get("state") or {} for each in said}
+    if container not in states:
+        return f'container "{container}" in pod "{name}" is not available'
+    reason = (states[container].get("waiting") or {}).get("reason", "")
+    return f'container "{container}" in pod "{name}" is waiting to start: {_WAITING.get(reason, reason)}'
+
+
+def _runs_still(place: AttemptFolder) -> bool:
+    attempt = place.read()
+    return attempt is not None and attempt.running
+
+
+def _counts(change: Change[Pod]) -> bool:
+    """Whether a change of a Pod is worth a pass: another intent, or the end of it, whoever declared that."""
+    over = change.old is not None and change.new is not None and change.new.ended and not change.old.ended
+    return over or intent_changed(change)
+
+
+class _Wake:
+    """Asks for a pass over a Pod; what comes before the controller is there is heard by its first passes anyway."""
+
+    controller: Controller | None = None
+
+    def __call__(self, key: Key) -> None:
+        if self.controller is not None:
+            self.controller.queue.add(key)

@@ -1,0 +1,323 @@
+"""`edgewright up`: how its options are read, what it says, and how it ends. What it runs has tests of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from edgewright.cli import up
+from edgewright.cli.failure import Failed
+from edgewright.cli.running import stop_on_signals
+from edgewright.local.database import StoreBusy, StoreDamaged
+from edgewright.runtime.tls import ConfigError
+from tests.unit.cli.command import edgewright, sentence
+
+DOCUMENT = {
+    "clusters": [{"name": "edgewright", "cluster": {"server": "https://127.0.0.1:6443"}}],
+    "users": [{"name": "edgewright", "user": {}}],
+    "contexts": [{"name": "edgewright", "context": {"cluster": "edgewright", "user": "edgewright"}}],
+    "current-context": "edgewright",
+    "apiVersion": "v1",
+    "kind": "Config",
+}
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before() -> Iterator[None]:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+class Serving:
+    """What `plane.open` gives, without a server."""
+
+    url = "https://127.0.0.1:6443"
+
+    def __init__(self, fails: Exception | None = None) -> None:
+        self.entrance: Any = self
+        self.stopped = False
+        self._fails = fails
+
+    def kubeconfig(self, server: str) -> dict[str, Any]:
+        assert server == self.url
+        return DOCUMENT
+
+    async def serve_until(self, stop: asyncio.Event) -> None:
+        if self._fails is not None:
+            raise self._fails
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.wait()
+
+
+@asynccontextmanager
+async def opening(running: Serving, *, fails: Exception | None = None) -> AsyncIterator[Any]:
+    if fails is not None:
+        raise fails
+    try:
+        yield running
+    finally:
+        running.stopped = True
+
+
+def serve(running: Serving, folder: Path, *, fails: Exception | None = None, merge: bool = False) -> None:
+    asyncio.run(
+        up.serve(
+            opening(running, fails=fails),
+            data=folder / "data",
+            listen=up.Listen("127.0.0.1", 6443),
+            kubeconfig=folder / "kubeconfig",
+            merge=merge,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:6443", "127.0.0.1", 6443),
+        ("localhost:0", "localhost", 0),
+        ("[::1]:65535", "::1", 65535),
+        ("0.0.0.0:443", "0.0.0.0", 443),
+    ],
+)
+def test_listen_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
+    listen = up.read_listen(text)
+    assert (listen.host, listen.port, str(listen)) == (host, port, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "6443", ":6443", "::1:6443", "[a]:1", "a:b", "a:", "a:65536", "a:-1", "[::1]", "a:\N{ARABIC-INDIC DIGIT ONE}"],
+)
+def test_what_is_no_host_and_port_is_wrong_usage(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is not HOST:PORT"):
+        up.read_listen(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "warns"),
+    [
+        ("127.0.0.1", False),
+        ("127.9.9.9", False),
+        ("::1", False),
+        ("localhost", False),
+        ("0.0.0.0", True),
+        ("::", True),
+        ("192.0.2.7", True),
+        ("edge.example", True),
+    ],
+)
+def test_whoever_lets_other_machines_in_is_warned(host: str, warns: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    up.warn_of_strangers(up.Listen(host, 6443))
+    assert ("other machines can reach" in capsys.readouterr().err) is warns
+
+
+@pytest.mark.parametrize(
+    ("given", "merge", "kubeconfig", "found"),
+    [
+        (None, False, "/a:/b", "/data/kubeconfig"),
+        (None, True, "/a:/b", "/a"),
+        (None, True, ":/b", "/b"),
+        (None, True, "", "/home/me/.kube/config"),
+        (Path("/mine"), True, "/a", "/mine"),
+        (Path("/mine"), False, "/a", "/mine"),
+    ],
+)
+def test_where_the_kubeconfig_goes(
+    given: Path | None, merge: bool, kubeconfig: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("KUBECONFIG", kubeconfig)
+    assert up.kubeconfig_file(given, Path("/data"), merge=merge) == Path(found)
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (["cryptography"], "cryptography is not installed"),
+        (["cryptography", "cel_expr_python"], "cryptography and cel_expr_python are not installed"),
+    ],
+)
+def test_without_the_extra_it_is_said_what_to_install(
+    missing: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else object())
+    with pytest.raises(ConfigError, match=rf"{said}.*pip install 'edgewright\[local\]'"):
+        up.require_libraries()
+
+
+def test_with_the_extra_nothing_is_said() -> None:
+    up.require_libraries()
+
+
+def test_it_says_how_to_use_it_and_ends_in_good_order_at_a_signal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = Serving()
+    serve(running, tmp_path)
+    assert running.stopped
+    said = capsys.readouterr().out
+    assert f"Edgewright serves Kubernetes at https://127.0.0.1:6443 and keeps it in {tmp_path / 'data'}\n" in said
+    assert f"  export KUBECONFIG={tmp_path / 'kubeconfig'}\n  kubectl get namespaces\n" in said
+    assert yaml.safe_load((tmp_path / "kubeconfig").read_text()) == DOCUMENT
+
+
+def test_a_path_with_a_space_can_be_copied_into_a_shell() -> None:
+    said = up.how_to_use("https://a", Path("/d"), Path("/my files/kubeconfig"), merge=False)
+    assert "export KUBECONFIG='/my files/kubeconfig'" in said
+
+
+def test_with_merge_the_context_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kubeconfig").write_text("current-context: work\n")
+    serve(Serving(), tmp_path, merge=True)
+    assert "  kubectl --context edgewright get namespaces\n" in capsys.readouterr().out
+    merged = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+    assert (merged["current-context"], merged["contexts"]) == ("work", DOCUMENT["contexts"])
+
+
+def os_error(number: int, filename: str | None = None) -> OSError:
+    return OSError(number, os.strerror(number), filename)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (StoreBusy("/d is in use by another process"), "/d is in use by another process"),
+        (StoreDamaged("/d/store.db is damaged"), "/d/store.db is damaged"),
+        (os_error(errno.EADDRINUSE), "127.0.0.1:6443: address already in use by another program: stop it, or "),
+        (os_error(errno.EADDRNOTAVAIL), "127.0.0.1:6443: is no address of this machine: "),
+        (os_error(errno.EACCES), "127.0.0.1:6443: only the superuser may listen there: "),
+        (os_error(errno.EACCES, "/d/store.db"), "/d/store.db: Permission denied"),
+        (os_error(errno.ENOSPC), "data: No space left on device"),
+        (socket.gaierror(-2, "Name or service not known"), "127.0.0.1: Name or service not known: name an address"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+@pytest.mark.parametrize("when", ["at the start", "later"])
+def test_what_a_person_can_mend_is_one_sentence(tmp_path: Path, error: Exception, said: str, when: str) -> None:
+    running = Serving(fails=error if when == "later" else None)
+    with pytest.raises(Failed) as failed:
+        serve(running, tmp_path, fails=error if when == "at the start" else None)
+    assert said in str(failed.value)
+    assert running.stopped is (when == "later")
+
+
+def test_a_kubeconfig_that_cannot_be_written_ends_what_was_started(tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text("clusters: [{name: work}]")
+    running = Serving()
+    with pytest.raises(ConfigError, match="not ours"):
+        serve(running, tmp_path)
+    assert running.stopped
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_first_signal_asks_for_the_end(number: signal.Signals) -> None:
+    with stop_on_signals() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(stop.wait(), 10)
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+async def test_without_a_signal_everything_is_as_it_was() -> None:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    with stop_on_signals():
+        assert signal.getsignal(signal.SIGTERM) != before[signal.SIGTERM]
+    assert {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)} == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_ends_a_process_that_hangs(number: signal.Signals) -> None:
+    program = """
+import asyncio, sys, time
+from edgewright.cli.running import stop_on_signals
+async def main():
+    with stop_on_signals() as stop:
+        print("ready", flush=True)
+        await stop.wait()
+        print("stopping", flush=True)
+        time.sleep(600)
+asyncio.run(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.stdout.readline() == "stopping\n"
+        process.send_signal(number)
+        assert process.wait(60) == -number
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--listen", "6443"), ("--addresses", "here"), ("--image", "web"), ("--node-name", "A"), ("--bogus",)],
+    ids=" ".join,
+)
+def test_wrong_usage_ends_with_2_and_makes_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    data = tmp_path / "data"
+    done = edgewright("up", "--data", data, *arguments)
+    assert done.returncode == 2
+    assert "Usage: edgewright up" in done.stderr
+    assert not data.exists()
+
+
+def test_a_directory_with_other_things_in_it_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    tmp_path.chmod(0o755)
+    done = edgewright("up", "--data", tmp_path, "--listen", "127.0.0.1:0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence(done) == f"{tmp_path}: holds other things, such as thesis.txt: name a directory of its own"
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_what_was_typed_becomes_the_settings_of_the_control_plane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from edgewright.local import plane, process
+
+    asked: list[plane.Settings] = []
+    monkeypatch.setattr(process, "prepare", lambda: None)  # this process is pytest's
+
+    def open_none(settings: plane.Settings) -> Any:
+        asked.append(settings)
+        return opening(Serving())
+
+    monkeypatch.setattr(plane, "open", open_none)
+    data = tmp_path / "data"
+    up.up(
+        data=data,
+        listen="127.0.0.1:0",
+        addresses="127.0.0.5",
+        image=["web=python3 -m http.server"],
+        node_name="edge-1",
+    )
+    up.up(data=tmp_path / "other", listen="0.0.0.0:7000", no_node=True)
+    assert asked == [
+        plane.Settings(
+            data=data,
+            host="127.0.0.1",
+            port=0,
+            node="edge-1",
+            images={"web": ["python3", "-m", "http.server"]},
+            addresses=("127.0.0.5",),
+        ),
+        plane.Settings(data=tmp_path / "other", host="0.0.0.0", port=7000, node=None),
+    ]
+    assert yaml.safe_load((data / "kubeconfig").read_text()) == DOCUMENT
+    assert "warning: other machines can reach 0.0.0.0:7000" in capsys.readouterr().err
