@@ -1,61 +1,66 @@
-"""What tests on a real API server ask for: a shared control plane, a namespace, or a control plane of their own.
+"""What tests on an API server ask for: one that all share, a namespace in it, or a control plane of their own.
 
-pytest calls these fixtures. They are synchronous and hold nothing of an event loop, so synchronous and asynchronous
-tests use them alike. A control plane's directory never stays behind, unless a test failed while it ran.
+A test that takes `api_server` runs twice, on the real kube-apiserver and on `edgewright up`; one that takes `cluster`
+needs what only the real one has. The fixtures are synchronous and hold nothing of an event loop, so synchronous and
+asynchronous tests use them alike.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.harness import ControlPlane, NotBuiltError
-
-_kept = pytest.StashKey[list[Path]]()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Says where the logs are that were kept."""
-    for directory in config.stash.get(_kept, []):
-        terminalreporter.write_line(f"logs and data of the control plane are kept in {directory}")
-
-
-def _run(request: pytest.FixtureRequest, **settings: Any) -> Iterator[ControlPlane]:
-    """A control plane while the fixture lives; its directory stays when something failed meanwhile."""
-    try:
-        control_plane = ControlPlane(**settings)
-    except NotBuiltError as missing:
-        raise pytest.fail.Exception(str(missing), pytrace=False) from None
-    failed_before = request.session.testsfailed
-    keep = True
-    try:
-        control_plane.start()
-        yield control_plane
-        keep = request.session.testsfailed > failed_before
-    finally:
-        control_plane.stop(keep=keep)
-        if keep:
-            request.config.stash.setdefault(_kept, []).append(control_plane.directory)
+from tests.harness import ApiServer, ControlPlane, LocalPlane
+from tests.harness.fixtures import run
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
-    """The control plane that all tests share, with its controller manager; not to be hurt."""
-    yield from _run(request, parts={"controller-manager"})
+    """The real control plane that all tests share, with its controller manager; not to be hurt."""
+    yield from run(request, functools.partial(ControlPlane, parts={"controller-manager"}))
+
+
+@pytest.fixture(scope="session")
+def counterpart(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """The real control plane with only those controllers that `edgewright up` has as well, to be compared with it."""
+    controllers = (
+        "garbage-collector-controller",
+        "namespace-controller",
+        "serviceaccount-controller",
+        "root-ca-certificate-publisher-controller",
+        "endpointslice-controller",
+    )
+    # Without the controller that takes it away, no new Node may get the taint of one that is not ready.
+    flags = ("--disable-admission-plugins=TaintNodesByCondition",)
+    make = functools.partial(ControlPlane, parts={"controller-manager"}, controllers=controllers, api_flags=flags)
+    yield from run(request, make)
+
+
+@pytest.fixture(scope="session")
+def local_plane(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
+    """The `edgewright up` that all tests share, without a node; not to be hurt."""
+    yield from run(request, LocalPlane)
+
+
+@pytest.fixture(scope="session", params=["cluster", "local_plane"], ids=["real", "local"])
+def api_server(request: pytest.FixtureRequest) -> ApiServer:
+    """Each of the shared API servers in turn: what is tested must be the same on both."""
+    server: ApiServer = request.getfixturevalue(request.param)
+    return server
 
 
 @pytest.fixture
-def namespace(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A fresh namespace in the shared control plane; it goes afterwards, and nobody waits for that."""
-    name = cluster.create_namespace(request.node.name.removeprefix("test_"))
+def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A fresh namespace in the API server of the test; it goes afterwards, and nobody waits for that."""
+    server: ApiServer = request.getfixturevalue("api_server" if "api_server" in request.fixturenames else "cluster")
+    name = server.create_namespace(request.node.name.removeprefix("test_"))
     yield name
-    cluster.request("DELETE", f"/api/v1/namespaces/{name}")
+    server.request("DELETE", f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture
 def own_cluster(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """A control plane for one test that hurts it: etcd and API server, or what an indirect parameter says."""
-    yield from _run(request, **getattr(request, "param", {}))
+    yield from run(request, functools.partial(ControlPlane, **getattr(request, "param", {})))

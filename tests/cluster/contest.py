@@ -22,7 +22,7 @@ from edgewright.runtime import Client, Key, Lease, config
 from edgewright.runtime.client import WatchEvent
 from edgewright.runtime.errors import Unreachable
 from tests.cluster.leader_program import LABEL, READY, ConfigMap
-from tests.harness import ControlPlane, Process, wait_until_async
+from tests.harness import ApiServer, Process, wait_until_async
 
 PROGRAM = Path(__file__).with_name("leader_program.py")
 OBJECTS = 20
@@ -71,10 +71,10 @@ class Program:
         await asyncio.to_thread(self.process.start)
         await asyncio.to_thread(self.process.wait_ready)
 
-    async def end(self, *, timeout: float = 10) -> None:
+    async def end(self) -> None:
         """Waits until it has ended by itself."""
         what = f"{self.identity} has ended by itself, see {self.process.log}"
-        await wait_until_async(lambda: not self.process.running, timeout=timeout, what=what)
+        await wait_until_async(lambda: not self.process.running, what=what)
 
     @property
     def stopped(self) -> bool:
@@ -154,14 +154,14 @@ class Record:
 class Contest:
     """A namespace with a lease, objects to write, programs that compete, and the record of what took effect."""
 
-    def __init__(self, cluster: ControlPlane, namespace: str, logs: Path) -> None:
+    def __init__(self, api_server: ApiServer, namespace: str, logs: Path) -> None:
         self.record = Record()
         self.namespace = namespace
-        self._cluster = cluster
+        self._api_server = api_server
         self._logs = logs
         self._numbers = itertools.count(1)
         self._programs: list[Program] = []
-        self._client = Client(config.load(kubeconfig=cluster.kubeconfig))
+        self._client = Client(config.load(kubeconfig=api_server.kubeconfig))
         self._following: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -184,17 +184,17 @@ class Contest:
     async def program(self, *more: str, times: Times | None = None, server: str | None = None) -> Program:
         """A new competitor that stands for election; the server knows it as a user of its own."""
         identity = f"{self.namespace[-6:]}-{next(self._numbers)}"
-        kubeconfig = self._cluster.kubeconfig_for(identity, ["system:masters"], server=server)
+        kubeconfig = self._api_server.kubeconfig_for(identity, ["system:masters"], server=server)
         log = self._logs / f"{identity}.log"
         program = Program(identity, kubeconfig, self.namespace, times or Times(), log, *more)
         self._programs.append(program)
         await program.start()
         return program
 
-    async def leads(self, program: Program, *, timeout: float = 30) -> Term:
+    async def leads(self, program: Program) -> Term:
         """Waits for the program's first write that took effect."""
         what = f"{program.identity} writes, see {program.process.log}"
-        found: Term = await self._until(lambda: self.record.term_of(program), timeout=timeout, what=what)
+        found: Term = await self._until(lambda: self.record.term_of(program), what=what)
         return found
 
     async def leads_or_ends(self, program: Program) -> bool:
@@ -224,7 +224,7 @@ class Contest:
         """Takes the lease away, as a person would with kubectl."""
         await self._client.of(Lease).delete(Key(self.namespace, LEASE))
 
-    async def _until(self, condition: Any, *, what: str, timeout: float = 30) -> Any:
+    async def _until(self, condition: Any, *, what: str) -> Any:
         assert self._following is not None
         following = self._following
 
@@ -233,4 +233,4 @@ class Contest:
                 following.result()
             return condition()
 
-        return await wait_until_async(holds, timeout=timeout, what=what, interval=0.005)
+        return await wait_until_async(holds, what=what, interval=0.005)

@@ -15,23 +15,24 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 
 from edgewright.runtime import Cache, Change, Client, Key, Manager, Resource, config
-from tests.harness import ControlPlane, wait_until_async
+from tests.harness import ApiServer, wait_until_async
+from tests.harness.waiting import PATIENCE
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Resource)
 
 
-async def eventually(condition: Callable[[], object], *, timeout: float = 20, what: str) -> None:
+async def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, what: str) -> None:
     """Asks the condition (a function or a coroutine function) until it says something true."""
     await wait_until_async(condition, timeout=timeout, what=what)
 
 
 @asynccontextmanager
 async def connected(
-    to: ControlPlane | Path, *, connections: int = 16, timeout: float = 30.0, retries: int = 5
+    to: ApiServer | Path, *, connections: int = 16, timeout: float = 30.0, retries: int = 5
 ) -> AsyncIterator[Client]:
-    """A client as the administrator of a control plane, or as whom a kubeconfig names."""
-    file = to.kubeconfig if isinstance(to, ControlPlane) else to
+    """A client as the administrator of an API server, or as whom a kubeconfig names."""
+    file = to.kubeconfig if isinstance(to, ApiServer) else to
     loaded = config.load(kubeconfig=file)
     async with Client(loaded, connections=connections, timeout=timeout, retries=retries) as client:
         yield client
@@ -69,7 +70,7 @@ async def following(*caches: Cache[Any], synced: bool = True) -> AsyncIterator[N
     tasks = [asyncio.create_task(cache.run()) for cache in caches]
     try:
         if synced:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await asyncio.gather(*(cache.wait_synced() for cache in caches))
         yield
     finally:
@@ -84,7 +85,7 @@ async def running(manager: Manager) -> AsyncIterator[asyncio.Task[None]]:
         await eventually(lambda: task.done() or "health" in manager.listening, what="the manager listens")
         yield task
         manager.stop()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await task
     finally:
         await _end([task])

@@ -1,4 +1,4 @@
-"""`edgewright crds install` on a real API server: what it says, what it changes, and what it leaves alone."""
+"""`edgewright crds install` on both API servers: what it says, what it changes, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from edgewright.api import FlashJob
-from tests.harness import ControlPlane, wait_until
+from tests.harness import ApiServer, ControlPlane, LocalPlane, wait_until
+from tests.harness.fixtures import run
 from tests.unit.cli.command import edgewright, sentence
 
 NAME = FlashJob.kind.resource
@@ -19,25 +20,19 @@ PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{NAME}"
 RIVAL = f"rivals.{FlashJob.kind.group}"
 
 
-@pytest.fixture(scope="module")
-def server(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
-    """A control plane that has no definition of ours; its logs are kept when a test fails."""
-    failed_before = request.session.testsfailed
-    control_plane = ControlPlane()
-    try:
-        control_plane.start()
-        yield control_plane
-    finally:
-        control_plane.stop(keep=request.session.testsfailed > failed_before)
+@pytest.fixture(scope="module", params=[ControlPlane, LocalPlane], ids=["real", "local"])
+def server(request: pytest.FixtureRequest) -> Iterator[ApiServer]:
+    """A control plane that has no definition of ours."""
+    yield from run(request, request.param)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_installed(server: ControlPlane) -> Iterator[None]:
+def _nothing_installed(server: ApiServer) -> Iterator[None]:
     yield
     server.kubectl("delete", "customresourcedefinitions", NAME, RIVAL, "--ignore-not-found")
 
 
-def install(server: ControlPlane, *options: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+def install(server: ApiServer, *options: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
     return edgewright("crds", "install", "--kubeconfig", kubeconfig or server.kubeconfig, *options, timeout=120)
 
 
@@ -46,35 +41,35 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout
 
 
-def definition(server: ControlPlane) -> Any:
+def definition(server: ApiServer) -> Any:
     return server.request("GET", PATH)
 
 
-def test_what_was_not_there_is_created_and_served_when_the_command_ends(server: ControlPlane) -> None:
+def test_what_was_not_there_is_created_and_served_when_the_command_ends(server: ApiServer) -> None:
     assert said(install(server)) == f"{NAME} created\n"
     assert json.loads(server.kubectl("get", "flashjobs", "-A", "-o", "json").stdout)["items"] == []
 
 
-def test_a_second_time_nothing_is_changed(server: ControlPlane) -> None:
+def test_a_second_time_nothing_is_changed(server: ApiServer) -> None:
     install(server)
     before = definition(server)
     assert said(install(server)) == f"{NAME} unchanged\n"
     assert definition(server) == before
 
 
-def test_a_dry_run_creates_nothing(server: ControlPlane) -> None:
+def test_a_dry_run_creates_nothing(server: ApiServer) -> None:
     assert said(install(server, "--dry-run")) == f"{NAME} created (dry run)\n"
     assert not server.exists(PATH)
 
 
-def change_a_description(server: ControlPlane) -> None:
+def change_a_description(server: ApiServer) -> None:
     """What somebody else could have done to the definition since: it says something that ours does not say."""
     path = "/spec/versions/0/schema/openAPIV3Schema/description"
     patch = [{"op": "replace", "path": path, "value": "somebody else's"}]
     server.kubectl("patch", "customresourcedefinition", NAME, "--type=json", "-p", json.dumps(patch))
 
 
-def test_what_somebody_else_changed_is_put_right_and_objects_stay(server: ControlPlane) -> None:
+def test_what_somebody_else_changed_is_put_right_and_objects_stay(server: ApiServer) -> None:
     install(server)
     server.kubectl("apply", "-f", "config/samples/application_v1alpha1_flashjob.yaml")
     change_a_description(server)
@@ -85,14 +80,14 @@ def test_what_somebody_else_changed_is_put_right_and_objects_stay(server: Contro
     assert len(json.loads(server.kubectl("get", "flashjobs", "-A", "-o", "json").stdout)["items"]) == 1
 
 
-def test_what_kubectl_installed_is_taken_over(server: ControlPlane) -> None:
+def test_what_kubectl_installed_is_taken_over(server: ApiServer) -> None:
     server.kubectl("apply", "--server-side", "-f", "-", input=said(edgewright("crds", "print")))
     assert said(install(server)) == f"{NAME} unchanged\n"
     change_a_description(server)
     assert said(install(server)) == f"{NAME} configured\n"
 
 
-def test_the_context_is_chosen_by_its_name(server: ControlPlane, tmp_path: Path) -> None:
+def test_the_context_is_chosen_by_its_name(server: ApiServer, tmp_path: Path) -> None:
     content = json.loads(server.kubeconfig.read_text())
     content["contexts"][0]["name"] = "chosen"
     content["current-context"] = "another"
@@ -102,7 +97,8 @@ def test_the_context_is_chosen_by_its_name(server: ControlPlane, tmp_path: Path)
 
 
 @pytest.mark.parametrize("verbs", [(), ("get",)], ids=["who may nothing", "who may only look"])
-def test_somebody_who_may_not_gets_one_sentence(server: ControlPlane, verbs: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("server", [ControlPlane], ids=["real"], indirect=True)  # ours lets everybody do everything
+def test_somebody_who_may_not_gets_one_sentence(server: ApiServer, verbs: tuple[str, ...]) -> None:
     if verbs:
         role = "customresourcedefinitions.apiextensions.k8s.io"
         server.kubectl("create", "clusterrole", "looking", f"--verb={','.join(verbs)}", f"--resource={role}")
@@ -121,14 +117,14 @@ def test_somebody_who_may_not_gets_one_sentence(server: ControlPlane, verbs: tup
     assert not server.exists(PATH)
 
 
-def test_credentials_that_the_server_does_not_know_get_one_sentence(server: ControlPlane) -> None:
+def test_credentials_that_the_server_does_not_know_get_one_sentence(server: ApiServer) -> None:
     done = install(server, kubeconfig=server.kubeconfig_with({"token": "not-a-token-of-this-server"}))
     assert (done.returncode, done.stdout) == (1, "")
     assert sentence(done).endswith(": 401 Unauthorized")
     assert "not-a-token" not in done.stderr
 
 
-def test_a_kind_of_somebody_else_with_our_name_is_named_in_the_sentence(server: ControlPlane) -> None:
+def test_a_kind_of_somebody_else_with_our_name_is_named_in_the_sentence(server: ApiServer) -> None:
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     rival = {
         "apiVersion": "apiextensions.k8s.io/v1",

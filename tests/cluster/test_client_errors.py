@@ -1,4 +1,4 @@
-"""What the client raises when a real API server refuses, is overloaded, or cannot be reached."""
+"""What the client raises when an API server refuses, is overloaded, or cannot be reached."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from edgewright.runtime.errors import (
 from tests.cluster.kinds import CONFIG_MAP, Widget, install, widget
 from tests.cluster.raw import REVIEW, config_map
 from tests.cluster.support import connected
-from tests.harness import ControlPlane, free_port
+from tests.harness import ApiServer, ControlPlane, free_port
 
 Call = Callable[[Client, str], Coroutine[Any, Any, object]]
 
@@ -63,9 +63,9 @@ Call = Callable[[Client, str], Coroutine[Any, Any, object]]
     ],
 )
 async def test_a_refusal_is_raised_by_its_type(
-    cluster: ControlPlane, namespace: str, call: Call, error: type[ApiError], code: int
+    api_server: ApiServer, namespace: str, call: Call, error: type[ApiError], code: int
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         await client.of(Widget).create(widget(namespace, "taken"))
         with pytest.raises(ApiError) as raised:
@@ -76,9 +76,9 @@ async def test_a_refusal_is_raised_by_its_type(
 
 
 async def test_an_invalid_object_is_refused_with_every_field_that_is_wrong(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         with pytest.raises(Invalid) as raised:
             await client.of(Widget).create(widget(namespace, "one", count=-1, text="x" * 5000))
@@ -92,22 +92,22 @@ async def test_a_user_without_rights_is_told_what_is_forbidden(cluster: ControlP
             await client.of(Widget).list(namespace)
 
 
-async def test_a_token_that_the_server_does_not_know_is_unauthorized(cluster: ControlPlane) -> None:
-    async with connected(cluster.kubeconfig_with({"token": "nonsense"})) as client:
+async def test_a_token_that_the_server_does_not_know_is_unauthorized(api_server: ApiServer) -> None:
+    async with connected(api_server.kubeconfig_with({"token": "nonsense"})) as client:
         with pytest.raises(Unauthorized):
             await client.of(Widget).list("default")
 
 
-async def test_a_server_that_is_not_there_is_unreachable_and_named(cluster: ControlPlane) -> None:
+async def test_a_server_that_is_not_there_is_unreachable_and_named(api_server: ApiServer) -> None:
     address = f"https://127.0.0.1:{free_port()}"
-    async with connected(cluster.kubeconfig_for("admin", server=address)) as client:
+    async with connected(api_server.kubeconfig_for("admin", server=address)) as client:
         with pytest.raises(Unreachable, match=address):
             await client.of(Widget).list("default")
 
 
-async def test_a_server_that_does_not_answer_is_unreachable_in_time(cluster: ControlPlane) -> None:
-    with cluster.proxy() as proxy:
-        kubeconfig = cluster.kubeconfig_for("admin", ["system:masters"], server=proxy.url)
+async def test_a_server_that_does_not_answer_is_unreachable_in_time(api_server: ApiServer) -> None:
+    with api_server.proxy() as proxy:
+        kubeconfig = api_server.kubeconfig_for("admin", ["system:masters"], server=proxy.url)
         async with connected(kubeconfig, timeout=0.5) as client:
             await client.get_path("/version")
             proxy.pause()
@@ -117,9 +117,9 @@ async def test_a_server_that_does_not_answer_is_unreachable_in_time(cluster: Con
             assert b"gitVersion" in await client.get_path("/version")
 
 
-async def test_a_connection_that_was_cut_while_idle_costs_no_request(cluster: ControlPlane) -> None:
-    with cluster.proxy() as proxy:
-        async with connected(cluster.kubeconfig_for("admin", ["system:masters"], server=proxy.url)) as client:
+async def test_a_connection_that_was_cut_while_idle_costs_no_request(api_server: ApiServer) -> None:
+    with api_server.proxy() as proxy:
+        async with connected(api_server.kubeconfig_for("admin", ["system:masters"], server=proxy.url)) as client:
             await client.get_path("/version")
             await asyncio.to_thread(proxy.cut)
             assert b"gitVersion" in await client.get_path("/version")

@@ -1,4 +1,4 @@
-"""The client's writes and deletions on a real API server, and the conditions that they are made under."""
+"""The client's writes and deletions on both API servers, and the conditions that they are made under."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from edgewright.runtime.objects import owner_reference
 from tests.cluster.kinds import CONFIG_MAP, Widget, WidgetSpec, WidgetStatus, install, widget
 from tests.cluster.raw import config_map
 from tests.cluster.support import connected, eventually
-from tests.harness import ControlPlane
+from tests.harness import ApiServer
 
 # Writing
 
 
-async def test_apply_creates_and_then_changes_only_its_own_fields(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_apply_creates_and_then_changes_only_its_own_fields(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         first = await api.apply(widget(namespace, "one", count=3))
@@ -31,9 +31,9 @@ async def test_apply_creates_and_then_changes_only_its_own_fields(cluster: Contr
 
 
 async def test_a_field_that_another_manager_owns_is_a_conflict_that_force_overcomes(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         await api.apply(widget(namespace, "one", count=3), manager="a-person")
@@ -46,8 +46,8 @@ async def test_a_field_that_another_manager_owns_is_a_conflict_that_force_overco
         assert forced.spec.count == 4
 
 
-async def test_a_merge_patch_changes_and_removes_fields(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_a_merge_patch_changes_and_removes_fields(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         made = await api.create(widget(namespace, "one", count=3, text="hello", labels={"a": "1", "b": "2"}))
@@ -56,8 +56,8 @@ async def test_a_merge_patch_changes_and_removes_fields(cluster: ControlPlane, n
         assert changed.spec == WidgetSpec(count=7)
 
 
-async def test_a_json_patch_is_carried_out_whole_or_not_at_all(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_a_json_patch_is_carried_out_whole_or_not_at_all(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         made = await api.create(widget(namespace, "one", count=3))
@@ -80,9 +80,9 @@ async def test_a_json_patch_is_carried_out_whole_or_not_at_all(cluster: ControlP
     ids=["merge patch", "json patch"],
 )
 async def test_a_patch_whose_conditions_do_not_hold_is_a_conflict(
-    cluster: ControlPlane, namespace: str, change: Any
+    api_server: ApiServer, namespace: str, change: Any
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         old = await api.create(widget(namespace, "one", count=3))
@@ -98,15 +98,15 @@ async def test_a_patch_whose_conditions_do_not_hold_is_a_conflict(
 
 @pytest.mark.parametrize("subresource", ["status", "scale"])
 async def test_a_uid_alone_is_no_condition_on_a_subresource_and_is_not_taken_for_one(
-    cluster: ControlPlane, namespace: str, subresource: str
+    api_server: ApiServer, namespace: str, subresource: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         with pytest.raises(ValueError, match=f"{subresource} is not conditional by uid"):
             await client.of(Widget).patch(Key(namespace, "one"), {"status": {}}, uid="some", subresource=subresource)
 
 
-async def test_an_apply_with_a_uid_does_not_make_a_deleted_object_anew(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_an_apply_with_a_uid_does_not_make_a_deleted_object_anew(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         made = await api.create(widget(namespace, "one", count=1))
@@ -123,12 +123,12 @@ async def test_an_apply_with_a_uid_does_not_make_a_deleted_object_anew(cluster: 
         assert (await api.get(made.key)).spec.count == 1
 
 
-async def test_under_a_lease_a_write_without_a_condition_is_not_sent(cluster: ControlPlane, namespace: str) -> None:
+async def test_under_a_lease_a_write_without_a_condition_is_not_sent(api_server: ApiServer, namespace: str) -> None:
     class Always:
         def remaining(self) -> float:
             return 10.0
 
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         async with client.fenced(Always()) as fenced:
             api = fenced.of(Widget)
@@ -151,8 +151,8 @@ async def test_under_a_lease_a_write_without_a_condition_is_not_sent(cluster: Co
             await api.delete(made.key, uid=changed.metadata.uid)
 
 
-async def test_a_status_is_written_apart_from_the_spec(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_a_status_is_written_apart_from_the_spec(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         made = await api.create(widget(namespace, "one", count=3))
@@ -168,9 +168,9 @@ async def test_a_status_is_written_apart_from_the_spec(cluster: ControlPlane, na
 
 
 async def test_of_two_writers_of_a_status_the_one_that_read_too_early_is_refused(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         made = await api.create(widget(namespace, "one"))
@@ -180,8 +180,8 @@ async def test_of_two_writers_of_a_status_the_one_that_read_too_early_is_refused
         assert (await api.get(made.key)).status == WidgetStatus(phase="first")
 
 
-async def test_the_scale_is_read_and_written_by_its_subresource(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_the_scale_is_read_and_written_by_its_subresource(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         raw: dict[str, Any] = widget(namespace, "one").to_raw()
@@ -197,8 +197,8 @@ async def test_the_scale_is_read_and_written_by_its_subresource(cluster: Control
         assert await api.get_scale(key) == 5
 
 
-async def test_a_raw_object_is_replaced_where_nobody_changed_it(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_a_raw_object_is_replaced_where_nobody_changed_it(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         api = client.raw(CONFIG_MAP)
         first = await api.create(config_map(namespace, "one", a="1", b="2"))
         second = await api.replace({**first, "data": {"a": "3"}})
@@ -208,8 +208,8 @@ async def test_a_raw_object_is_replaced_where_nobody_changed_it(cluster: Control
         assert (await api.get(Key(namespace, "one")))["data"] == {"a": "3"}
 
 
-async def test_a_status_is_replaced_by_its_subresource(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_a_status_is_replaced_by_its_subresource(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         await client.of(Widget).create(widget(namespace, "one", count=1))
         raw = client.raw(Widget.kind)
@@ -224,9 +224,9 @@ async def test_a_status_is_replaced_by_its_subresource(cluster: ControlPlane, na
 
 
 async def test_a_deletion_spares_an_object_that_is_not_the_one_that_was_meant(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         first = await api.create(widget(namespace, "one"))
@@ -245,8 +245,8 @@ async def test_a_deletion_spares_an_object_that_is_not_the_one_that_was_meant(
             await api.delete(second.key)
 
 
-async def test_a_finalizer_holds_an_object_until_it_is_taken_off(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_a_finalizer_holds_an_object_until_it_is_taken_off(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         held = ObjectMeta(name="one", namespace=namespace, finalizers=("test.edgewright.dev/held",))
@@ -260,9 +260,9 @@ async def test_a_finalizer_holds_an_object_until_it_is_taken_off(cluster: Contro
 
 @pytest.mark.parametrize(("propagation", "children"), [("Orphan", 1), ("Background", 0), ("Foreground", 0)])
 async def test_what_belongs_to_a_deleted_object_goes_or_stays_as_asked(
-    cluster: ControlPlane, namespace: str, propagation: Any, children: int
+    api_server: ApiServer, namespace: str, propagation: Any, children: int
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         pods = client.raw(CONFIG_MAP)
         owner = await pods.create(config_map(namespace, "owner"))
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
@@ -279,11 +279,11 @@ async def test_what_belongs_to_a_deleted_object_goes_or_stays_as_asked(
                 return "child" in left and not left["child"]["metadata"].get("ownerReferences")
             return "child" not in left
 
-        await eventually(settled, timeout=40, what=f"the garbage collector is done after {propagation}")
+        await eventually(settled, what=f"the garbage collector is done after {propagation}")
 
 
-async def test_an_owner_reference_of_ours_is_one_that_the_server_takes(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_an_owner_reference_of_ours_is_one_that_the_server_takes(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         owner = await api.create(widget(namespace, "owner"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -24,30 +25,44 @@ from tests.cluster.support import (
     requests,
     running,
 )
-from tests.harness import ControlPlane
+from tests.harness import ApiServer, ControlPlane, LocalPlane
+from tests.harness.fixtures import run
 
 
 @pytest.fixture(scope="module")
-def frail(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
-    """The control plane that this module's tests hurt; each leaves it running. It writes every request down."""
-    control_plane = ControlPlane(audit=True)
-    failed_before = request.session.testsfailed
-    try:
-        control_plane.start()
-        yield control_plane
-    finally:
-        control_plane.stop(keep=request.session.testsfailed > failed_before)
+def audited(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """The real control plane that this module's tests hurt; each leaves it running. It writes every request down."""
+    yield from run(request, functools.partial(ControlPlane, audit=True))
+
+
+@pytest.fixture(scope="module")
+def mortal(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
+    """The `edgewright up` that this module's tests hurt; each leaves it running."""
+    yield from run(request, LocalPlane)
 
 
 @pytest.fixture
-def victim(frail: ControlPlane) -> Iterator[ControlPlane]:
-    """The frail control plane, running at the start of the test, whatever the test before has left of it."""
-    yield frail
-    for process in frail.processes:
+def victim(audited: ControlPlane) -> Iterator[ControlPlane]:
+    """The real control plane, running at the start of the test, whatever the test before has left of it."""
+    yield audited
+    revive(audited)
+
+
+@pytest.fixture(params=["audited", "mortal"], ids=["real", "local"])
+def either(request: pytest.FixtureRequest) -> Iterator[ApiServer]:
+    """Each control plane in turn."""
+    server: ApiServer = request.getfixturevalue(request.param)
+    yield server
+    revive(server)
+
+
+def revive(server: ApiServer) -> None:
+    """Ends what a test has done to it."""
+    for process in server.processes:
         process.resume()
         if not process.running:
             process.restart()
-    frail.wait_ready()
+    server.wait_ready()
 
 
 def same(cache: Cache[Widget], items: list[Widget]) -> bool:
@@ -199,20 +214,21 @@ class Writer:
 _AWAY_SECONDS = 3.0
 
 
-def _kill_the_api_server(victim: ControlPlane) -> None:
+def _kill_the_api_server(victim: ApiServer) -> None:
     victim.api.kill()
     time.sleep(_AWAY_SECONDS)
     victim.api.restart()
 
 
-def _kill_the_store(victim: ControlPlane) -> None:
+def _kill_the_store(victim: ApiServer) -> None:
+    assert isinstance(victim, ControlPlane)
     victim.etcd.kill()
     time.sleep(_AWAY_SECONDS)
     victim.etcd.restart()
     victim.wait_ready()
 
 
-def _freeze_the_api_server(victim: ControlPlane) -> None:
+def _freeze_the_api_server(victim: ApiServer) -> None:
     victim.api.stop()
     time.sleep(_AWAY_SECONDS)
     victim.api.resume()
@@ -220,20 +236,27 @@ def _freeze_the_api_server(victim: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [_kill_the_api_server, _kill_the_store, _freeze_the_api_server],
-    ids=["API server killed", "etcd killed", "API server frozen"],
+    ("either", "fault"),
+    [
+        ("audited", _kill_the_api_server),
+        ("audited", _kill_the_store),
+        ("audited", _freeze_the_api_server),
+        ("mortal", _kill_the_api_server),
+        ("mortal", _freeze_the_api_server),
+    ],
+    ids=["real-API server killed", "real-etcd killed", "real-API server frozen", "local-killed", "local-frozen"],
+    indirect=["either"],
 )
 async def test_nothing_is_lost_when_the_server_goes_away_under_five_hundred_objects(
-    victim: ControlPlane, fault: Callable[[ControlPlane], None]
+    either: ApiServer, fault: Callable[[ApiServer], None]
 ) -> None:
-    namespace = victim.create_namespace()
+    namespace = either.create_namespace()
     loop = asyncio.get_running_loop()
-    async with connected(victim, retries=0) as beside:
+    async with connected(either, retries=0) as beside:
         await install(beside, Widget)
         writer = Writer(beside.of(Widget), namespace, objects=500)
         await writer.fill()
-        manager = Manager(Client(config.load(kubeconfig=victim.kubeconfig)), namespaces=[namespace], health_port=0)
+        manager = Manager(Client(config.load(kubeconfig=either.kubeconfig)), namespaces=[namespace], health_port=0)
         cache = manager.cache(Widget)
         seen = Seen(cache)
         gone: set[Key] = set()
@@ -248,14 +271,12 @@ async def test_nothing_is_lost_when_the_server_goes_away_under_five_hundred_obje
 
         manager.controller("widget", reconcile, For(cache), workers=4)
         async with running(manager):
-            await eventually(
-                lambda: sum(each.status is not None for each in cache) == 500, timeout=40, what="all are reconciled"
-            )
+            await eventually(lambda: sum(each.status is not None for each in cache) == 500, what="all are reconciled")
             writing = asyncio.create_task(writer.run())
             try:
                 await eventually(lambda: writer.written > 50, what="writes go on")
                 before = writer.written
-                await asyncio.to_thread(fault, victim)
+                await asyncio.to_thread(fault, either)
                 returned = loop.time()
                 await eventually(lambda: writer.written > before + 50, what="writes go on again")
             finally:
@@ -281,7 +302,7 @@ async def test_nothing_is_lost_when_the_server_goes_away_under_five_hundred_obje
                 fresh = (await beside.of(Widget).list(namespace)).items
                 return all(each.status and each.status.count == each.spec.count for each in fresh)
 
-            await eventually(reconciled, timeout=40, what="every object's last state is reconciled")
+            await eventually(reconciled, what="every object's last state is reconciled")
             await eventually(lambda: gone == set(seen.deleted), what="every deletion is reconciled")
             fresh = (await beside.of(Widget).list(namespace)).items
             await eventually(lambda: same(cache, fresh), what="the cache is what a fresh list says")
@@ -289,20 +310,20 @@ async def test_nothing_is_lost_when_the_server_goes_away_under_five_hundred_obje
 
 
 async def test_a_manager_that_starts_before_its_server_waits_for_it(
-    victim: ControlPlane, caplog: pytest.LogCaptureFixture
+    either: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with connected(victim) as client:
+    async with connected(either) as client:
         await install(client, Widget)
-    victim.api.kill()
-    manager = Manager(Client(config.load(kubeconfig=victim.kubeconfig)), namespaces=["default"], health_port=0)
+    either.api.kill()
+    manager = Manager(Client(config.load(kubeconfig=either.kubeconfig)), namespaces=["default"], health_port=0)
     cache = manager.cache(Widget)
     async with running(manager):
-        await eventually(lambda: victim.server in str(cache.problem), what="the reason is known")
+        await eventually(lambda: either.server in str(cache.problem), what="the reason is known")
         code, text = await readiness(manager)
         assert code == 503
         assert "cache of widgets.test.edgewright.dev failed" in text
-        assert victim.server in text
-        await asyncio.to_thread(victim.api.restart)
+        assert either.server in text
+        await asyncio.to_thread(either.api.restart)
         await eventually(lambda: ready(manager), timeout=5, what="it is ready")
     assert [each for each in caplog.records if each.exc_info] == []
     assert any("the watch is broken" in each.getMessage() for each in caplog.records)
@@ -407,16 +428,16 @@ async def test_requests_and_watches_go_on_when_the_token_is_rotated_and_the_old_
 
 
 async def test_a_kind_that_is_removed_and_installed_again_is_followed(
-    cluster: ControlPlane, namespace: str, caplog: pytest.LogCaptureFixture
+    api_server: ApiServer, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def gizmo(name: str) -> Gizmo:
         return Gizmo(metadata=ObjectMeta(name=name, namespace=namespace), spec=WidgetSpec(count=1))
 
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Gizmo, Widget)
         api = client.of(Gizmo)
         made = [await api.create(gizmo(f"g{index}")) for index in range(5)]
-        manager = Manager(Client(config.load(kubeconfig=cluster.kubeconfig)), namespaces=[namespace], health_port=0)
+        manager = Manager(Client(config.load(kubeconfig=api_server.kubeconfig)), namespaces=[namespace], health_port=0)
         gizmos, widgets = manager.cache(Gizmo), manager.cache(Widget)
         seen = Seen(gizmos)
         present: dict[Key, bool] = {}

@@ -149,7 +149,7 @@ def test_every_process_dies_when_the_test_process_is_killed(tmp_path: Path) -> N
         pids = [int(word) for word in child.stdout.readline().split()]
         assert [_alive(pid) for pid in pids] == [True, True]
         child.kill()
-    wait_until(lambda: not any(_alive(pid) for pid in pids), timeout=5, what="etcd and the API server are gone")
+    wait_until(lambda: not any(_alive(pid) for pid in pids), what="etcd and the API server are gone")
     (left_behind,) = tmp_path.iterdir()
     ControlPlane(directory=tmp_path).stop()
     assert not left_behind.exists()

@@ -22,12 +22,12 @@ import pytest
 from edgewright.runtime import Client, For, Key, LeaseSettings, Manager, config
 from tests.cluster.contest import LEASE, UNHURRIED, Contest, Program, Times
 from tests.cluster.leader_program import LABEL, LEASE_LOST, ConfigMap
-from tests.harness import ControlPlane, wait_until_async
+from tests.harness import ApiServer, wait_until_async
 
-PAIRS = 4
+PAIRS = 6
 
 
-# 100 rounds
+# Many rounds
 
 
 @dataclass
@@ -96,15 +96,23 @@ async def _rounds(pair: Contest, rounds: int, chance: random.Random, tally: Tall
     tally.writes += pair.record.writes
 
 
+def _unless_told(rounds: int) -> int:
+    return int(os.environ.get("LEADERSHIP_ROUNDS", rounds))
+
+
+# It is the programs that are on trial: on the local server fewer rounds show that it plays the same part.
 @pytest.mark.parametrize(
-    "rounds",
+    ("api_server", "rounds"),
     [
-        pytest.param(int(os.environ.get("LEADERSHIP_ROUNDS", "100")), id="short"),
-        pytest.param(int(os.environ.get("LEADERSHIP_ROUNDS", "1000")), marks=pytest.mark.soak, id="soak"),
+        pytest.param("cluster", _unless_told(100), id="real"),
+        pytest.param("local_plane", _unless_told(20), id="local"),
+        pytest.param("cluster", _unless_told(1000), marks=pytest.mark.soak, id="real-soak"),
+        pytest.param("local_plane", _unless_told(1000), marks=pytest.mark.soak, id="local-soak"),
     ],
+    indirect=["api_server"],
 )
 def test_nothing_of_a_stopped_leader_takes_effect_after_its_successor_began(
-    cluster: ControlPlane, tmp_path: Path, rounds: int, request: pytest.FixtureRequest
+    api_server: ApiServer, tmp_path: Path, rounds: int, request: pytest.FixtureRequest
 ) -> None:
     seed = os.environ.get("LEADERSHIP_SEED") or os.environ.get("EDGEWRIGHT_SEED") or str(random.randrange(1 << 32))
     print(f"seed {seed} (repeat with LEADERSHIP_SEED={seed})")
@@ -112,14 +120,14 @@ def test_nothing_of_a_stopped_leader_takes_effect_after_its_successor_began(
     records = []
 
     async def one_pair(number: int, share: int) -> None:
-        namespace = await asyncio.to_thread(cluster.create_namespace, f"pair-{number}")
-        async with Contest(cluster, namespace, tmp_path) as pair:
+        namespace = await asyncio.to_thread(api_server.create_namespace, f"pair-{number}")
+        async with Contest(api_server, namespace, tmp_path) as pair:
             records.append(pair.record)
             await _rounds(pair, share, random.Random(f"{seed} {number}"), tally)
 
     async def all_pairs() -> None:
         shares = [len(range(number, rounds, PAIRS)) for number in range(PAIRS)]
-        async with asyncio.timeout(60 + 6 * rounds / PAIRS), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60 + 3 * rounds), asyncio.TaskGroup() as group:
             for number, share in enumerate(shares):
                 group.create_task(one_pair(number, share))
 
@@ -157,9 +165,9 @@ async def _ended_by_a_lost_lease(program: Program) -> Counter[str]:
     ],
 )
 async def test_a_write_that_was_held_up_on_its_way_is_not_sent(
-    cluster: ControlPlane, namespace: str, tmp_path: Path, options: list[str]
+    api_server: ApiServer, namespace: str, tmp_path: Path, options: list[str]
 ) -> None:
-    async with Contest(cluster, namespace, tmp_path) as pair:
+    async with Contest(api_server, namespace, tmp_path) as pair:
         leader = await pair.program(*options, "--stop-after=30", "--workers=1")
         other = await pair.program()
         await _stopped(leader)
@@ -175,9 +183,9 @@ async def test_a_write_that_was_held_up_on_its_way_is_not_sent(
 
 
 async def test_a_write_that_was_sent_before_the_stop_takes_effect_before_the_successor_begins(
-    cluster: ControlPlane, namespace: str, tmp_path: Path
+    api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
-    async with Contest(cluster, namespace, tmp_path) as pair:
+    async with Contest(api_server, namespace, tmp_path) as pair:
         leader = await pair.program("--stop-at=after-send", "--stop-after=30", "--workers=1")
         other = await pair.program()
         await _stopped(leader)
@@ -191,9 +199,9 @@ async def test_a_write_that_was_sent_before_the_stop_takes_effect_before_the_suc
 
 
 async def test_a_write_that_was_held_up_after_the_last_check_is_not_sent_either(
-    cluster: ControlPlane, namespace: str, tmp_path: Path
+    api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
-    async with Contest(cluster, namespace, tmp_path) as pair:
+    async with Contest(api_server, namespace, tmp_path) as pair:
         leader = await pair.program("--stop-at=after-socket", "--stop-after=30", "--workers=1")
         other = await pair.program()
         await _stopped(leader)
@@ -207,10 +215,10 @@ async def test_a_write_that_was_held_up_after_the_last_check_is_not_sent_either(
 
 
 async def test_writes_that_the_network_held_back_change_nothing_when_they_arrive(
-    cluster: ControlPlane, namespace: str, tmp_path: Path
+    api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
-    with cluster.proxy() as proxy:
-        async with Contest(cluster, namespace, tmp_path) as pair:
+    with api_server.proxy() as proxy:
+        async with Contest(api_server, namespace, tmp_path) as pair:
             leader = await pair.program(server=proxy.url)
             await pair.leads(leader)
             other = await pair.program()
@@ -228,10 +236,10 @@ async def test_writes_that_the_network_held_back_change_nothing_when_they_arrive
 
 
 async def test_a_leader_that_is_asked_to_end_gives_the_lease_back(
-    cluster: ControlPlane, namespace: str, tmp_path: Path
+    api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     times = Times(duration=15, renew_within=10, retry_every=0.2)
-    async with Contest(cluster, namespace, tmp_path) as pair:
+    async with Contest(api_server, namespace, tmp_path) as pair:
         leader = await pair.program(times=times)
         await pair.wrote_everything(leader)
         other = await pair.program(times=times)
@@ -240,16 +248,16 @@ async def test_a_leader_that_is_asked_to_end_gives_the_lease_back(
         assert leader.process.returncode == 0, leader.process.output()
         counts = leader.report()
         took = (await pair.leads(other)).began - asked_at
-        assert took < 3, f"the other led after {took:.2f} s: it did not wait for the end of the lease"
+        assert took < 10, f"the other led after {took:.2f} s: it waited for the end of the lease"
         await pair.caught_up()
         assert pair.record.violations == []
         assert counts["written"] == len((await pair.leads(leader)).numbers), "what was under way was finished"
         assert (await pair.lease()).spec.holder_identity == other.identity
 
 
-async def test_a_leader_that_cannot_renew_ends(cluster: ControlPlane, namespace: str, tmp_path: Path) -> None:
-    with cluster.proxy() as proxy:
-        async with Contest(cluster, namespace, tmp_path) as pair:
+async def test_a_leader_that_cannot_renew_ends(api_server: ApiServer, namespace: str, tmp_path: Path) -> None:
+    with api_server.proxy() as proxy:
+        async with Contest(api_server, namespace, tmp_path) as pair:
             leader = await pair.program(server=proxy.url)
             await pair.leads(leader)
             other = await pair.program()
@@ -264,10 +272,10 @@ async def test_a_leader_that_cannot_renew_ends(cluster: ControlPlane, namespace:
 
 
 async def test_a_lease_that_is_deleted_ends_its_holder_and_is_left_alone_until_then(
-    cluster: ControlPlane, namespace: str, tmp_path: Path
+    api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     """Whoever deletes a lease wants another election; the winner waits, because the loser has not noticed yet."""
-    async with Contest(cluster, namespace, tmp_path) as pair:
+    async with Contest(api_server, namespace, tmp_path) as pair:
         leader = await pair.program(times=Times(duration=2.0, renew_within=1.5, retry_every=1.0))
         await pair.leads(leader)
         other = await pair.program(times=Times(duration=2.0, renew_within=1.5, retry_every=0.05))
@@ -286,11 +294,11 @@ async def test_a_lease_that_is_deleted_ends_its_holder_and_is_left_alone_until_t
 
 
 async def test_a_lease_is_not_given_back_while_a_pass_that_was_cut_off_may_still_take_effect(
-    cluster: ControlPlane, namespace: str, tmp_path: Path
+    api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
-    async with Contest(cluster, namespace, tmp_path) as alone:
+    async with Contest(api_server, namespace, tmp_path) as alone:
         manager = Manager(
-            Client(config.load(kubeconfig=cluster.kubeconfig)),
+            Client(config.load(kubeconfig=api_server.kubeconfig)),
             namespaces=[namespace],
             lease=LeaseSettings(name=LEASE, namespace=namespace, identity="slow"),
             drain_seconds=0.1,

@@ -112,5 +112,5 @@ def named_by_the_real_server(cluster: ControlPlane, path: str, sent: dict[str, A
     try:
         cluster.request("POST", f"{path}?fieldValidation=Strict&dryRun=All", sent)
     except RequestError as refused:
-        return re.findall(r'unknown field "([^"]+)"', str(refused).replace('\\"', '"'))
+        return re.findall(r'unknown field "([^"]+)"', json.loads(refused.answer)["message"])
     return []

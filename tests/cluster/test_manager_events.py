@@ -1,4 +1,4 @@
-"""The events that managers record on a real API server."""
+"""The events that managers record on both API servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from edgewright.runtime import Client, Condition, Event, ObjectMeta
 from tests.cluster.kinds import Widget, install, widget
 from tests.cluster.managers import manager_for
 from tests.cluster.support import connected, running
-from tests.harness import ControlPlane
+from tests.harness import ApiServer
 
 
 async def events_about(client: Client, obj: Widget) -> list[Event]:
@@ -17,12 +17,12 @@ async def events_about(client: Client, obj: Widget) -> list[Event]:
 
 
 async def test_events_are_created_counted_up_and_made_of_transitions_only(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         made = await client.of(Widget).create(widget(namespace, "one"))
-        manager = manager_for(cluster.kubeconfig, name="tester", namespaces=[namespace])
+        manager = manager_for(api_server.kubeconfig, name="tester", namespaces=[namespace])
         async with running(manager):
             recorder = manager.recorder
             recorder.record(made, "Normal", "Started", "it has begun")
@@ -51,23 +51,23 @@ async def test_events_are_created_counted_up_and_made_of_transitions_only(
             counts = {each.reason: each.count for each in await events_about(client, made)}
             assert counts == {"Started": 1, "Slow": 5, "Waiting": 1, "Settled": 1}
         # Another process goes on counting where this one ended.
-        successor = manager_for(cluster.kubeconfig, name="tester", namespaces=[namespace])
+        successor = manager_for(api_server.kubeconfig, name="tester", namespaces=[namespace])
         async with running(successor):
             successor.recorder.record(made, "Warning", "Slow", "it takes long")
             await successor.recorder.flush()
             assert {e.count for e in await events_about(client, made) if e.reason == "Slow"} == {6}
-        described = await asyncio.to_thread(cluster.kubectl, "describe", "widget", "one", "-n", namespace)
+        described = await asyncio.to_thread(api_server.kubectl, "describe", "widget", "one", "-n", namespace)
         assert "it takes long" in described.stdout
         assert "(x6 over" in described.stdout
 
 
 async def test_an_event_that_expired_is_made_anew_and_one_that_is_refused_holds_nobody_up(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         made = await client.of(Widget).create(widget(namespace, "one"))
-        manager = manager_for(cluster.kubeconfig, namespaces=[namespace])
+        manager = manager_for(api_server.kubeconfig, namespaces=[namespace])
         async with running(manager):
             manager.recorder.record(made, "Normal", "Started", "it has begun")
             await manager.recorder.flush()

@@ -1,4 +1,4 @@
-"""Managers at work on a real API server: which objects they reconcile, when, and how it ends."""
+"""Managers at work on both API servers: which objects they reconcile, when, and how it ends."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from edgewright.runtime.objects import owner_reference
 from tests.cluster.kinds import Loose, Widget, WidgetStatus, install, widget
 from tests.cluster.managers import manager_for
 from tests.cluster.support import connected, eventually, in_parallel, ready, requests, running
-from tests.harness import ControlPlane
+from tests.harness import ApiServer
 
 
-async def test_a_manager_of_some_namespaces_works_on_those_only(cluster: ControlPlane, namespace: str) -> None:
-    second, third = [await asyncio.to_thread(cluster.create_namespace, "other") for _ in range(2)]
+async def test_a_manager_of_some_namespaces_works_on_those_only(api_server: ApiServer, namespace: str) -> None:
+    second, third = [await asyncio.to_thread(api_server.create_namespace, "other") for _ in range(2)]
     passes: set[Key] = set()
 
     async def reconcile(key: Key) -> None:
         passes.add(key)
 
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         for each in (namespace, second, third):
             await api.create(widget(each, "before"))
-        manager = manager_for(cluster.kubeconfig, namespaces=[namespace, second])
+        manager = manager_for(api_server.kubeconfig, namespaces=[namespace, second])
         manager.controller("widget", reconcile, For(manager.cache(Widget)))
         async with running(manager):
             await eventually(lambda: len(passes) == 2, what="what was there is reconciled")
@@ -40,13 +40,13 @@ async def test_a_manager_of_some_namespaces_works_on_those_only(cluster: Control
 
 
 async def test_a_pass_whose_object_changed_meanwhile_is_made_again_and_ends_right(
-    cluster: ControlPlane, namespace: str, caplog: pytest.LogCaptureFixture
+    api_server: ApiServer, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         made = await api.create(widget(namespace, "one", count=1))
-        manager = manager_for(cluster.kubeconfig, namespaces=[namespace])
+        manager = manager_for(api_server.kubeconfig, namespaces=[namespace])
         cache = manager.cache(Widget)
         passes = 0
 
@@ -70,12 +70,12 @@ async def test_a_pass_whose_object_changed_meanwhile_is_made_again_and_ends_righ
         assert not [record for record in caplog.records if record.levelno >= logging.WARNING], "conflicts are ordinary"
 
 
-async def test_two_controllers_that_write_the_same_object_both_end_right(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_two_controllers_that_write_the_same_object_both_end_right(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         await in_parallel(api.create(widget(namespace, f"w{index:02}", count=index)) for index in range(30))
-        manager = manager_for(cluster.kubeconfig, namespaces=[namespace])
+        manager = manager_for(api_server.kubeconfig, namespaces=[namespace])
         cache = manager.cache(Widget)
 
         def writer(change: Callable[[Widget], WidgetStatus]) -> Callable[[Key], Awaitable[None]]:
@@ -104,9 +104,9 @@ async def test_two_controllers_that_write_the_same_object_both_end_right(cluster
 
 
 async def test_an_object_that_did_not_decode_is_reconciled_once_it_is_repaired(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Loose)
         raw = client.raw(Loose.kind)
         for name, count in (("bad", "three"), ("good", 1)):
@@ -118,7 +118,7 @@ async def test_an_object_that_did_not_decode_is_reconciled_once_it_is_repaired(
                     "spec": {"count": count},
                 }
             )
-        manager = manager_for(cluster.kubeconfig, namespaces=[namespace])
+        manager = manager_for(api_server.kubeconfig, namespaces=[namespace])
         cache = manager.cache(Loose)
         counts: dict[str, int] = {}
 
@@ -140,13 +140,13 @@ async def test_an_object_that_did_not_decode_is_reconciled_once_it_is_repaired(
 
 
 async def test_a_controller_hears_of_what_its_objects_own_and_of_what_concerns_them(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
     """Each `parent-…` has a child of its name; a widget called `wake` concerns them all."""
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
-        manager = manager_for(cluster.kubeconfig, namespaces=[namespace])
+        manager = manager_for(api_server.kubeconfig, namespaces=[namespace])
         widgets = manager.cache(Widget)
         children = manager.cache(Widget, labels="role=child")
         passes: list[str] = []

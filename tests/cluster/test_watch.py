@@ -1,4 +1,4 @@
-"""The cache and its reflector on a real API server, behind a network that misbehaves; the server itself stays well."""
+"""The cache and its reflector on both API servers, behind a network that misbehaves; the server itself stays well."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from edgewright.runtime import Cache, Client, Key, ObjectMeta, http, transport
 from edgewright.runtime.backoff import Backoff
 from tests.cluster.kinds import Loose, Widget, WidgetSpec, install, widget
 from tests.cluster.support import Seen, connected, eventually, following, in_parallel
-from tests.harness import ControlPlane, Proxy
+from tests.harness import ApiServer, ControlPlane, Proxy
 
 
 @pytest.fixture
-def proxy(cluster: ControlPlane) -> Iterator[Proxy]:
-    with cluster.proxy() as made:
+def proxy(api_server: ApiServer) -> Iterator[Proxy]:
+    with api_server.proxy() as made:
         yield made
 
 
 @asynccontextmanager
-async def through(proxy: Proxy, cluster: ControlPlane) -> AsyncIterator[tuple[Client, Client]]:
+async def through(proxy: Proxy, api_server: ApiServer) -> AsyncIterator[tuple[Client, Client]]:
     """A client beside the proxy, for the test's own writes, and one through it, for what is tested."""
-    kubeconfig = cluster.kubeconfig_for("admin", ["system:masters"], server=proxy.url)
-    async with connected(cluster) as beside, connected(kubeconfig) as client:
+    kubeconfig = api_server.kubeconfig_for("admin", ["system:masters"], server=proxy.url)
+    async with connected(api_server) as beside, connected(kubeconfig) as client:
         await install(beside, Widget, Loose)
         yield beside, client
 
@@ -39,8 +39,8 @@ def same(cache: Cache[Widget], items: list[Widget]) -> bool:
 # What a cache shows
 
 
-async def test_a_cache_follows_what_is_created_changed_and_deleted(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_a_cache_follows_what_is_created_changed_and_deleted(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         before = await api.create(widget(namespace, "before"))
@@ -67,9 +67,9 @@ async def test_a_cache_follows_what_is_created_changed_and_deleted(cluster: Cont
 
 
 async def test_a_cache_holds_what_its_selector_says_and_lets_go_of_what_leaves_it(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         await api.create(widget(namespace, "other", labels={"colour": "blue"}))
@@ -86,9 +86,9 @@ async def test_a_cache_holds_what_its_selector_says_and_lets_go_of_what_leaves_i
             assert seen.added[red.key] == 2
 
 
-async def test_a_cache_of_some_namespaces_sees_only_those(cluster: ControlPlane, namespace: str) -> None:
-    others = [await asyncio.to_thread(cluster.create_namespace, "other") for _ in range(2)]
-    async with connected(cluster) as client:
+async def test_a_cache_of_some_namespaces_sees_only_those(api_server: ApiServer, namespace: str) -> None:
+    others = [await asyncio.to_thread(api_server.create_namespace, "other") for _ in range(2)]
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         made = [await api.create(widget(each, "one")) for each in (namespace, *others)]
@@ -101,8 +101,8 @@ async def test_a_cache_of_some_namespaces_sees_only_those(cluster: ControlPlane,
             assert {each.metadata.namespace for each in cache} == {namespace, others[0]}
 
 
-async def test_the_fields_that_nobody_uses_are_not_kept(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_the_fields_that_nobody_uses_are_not_kept(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         made = await client.of(Widget).apply(widget(namespace, "one", count=1))
         assert "managedFields" in (await client.raw(Widget.kind).get(made.key))["metadata"]
@@ -119,9 +119,9 @@ async def test_the_fields_that_nobody_uses_are_not_kept(cluster: ControlPlane, n
 
 
 async def test_a_streamed_and_a_paged_list_bring_the_same_two_thousand_objects(
-    cluster: ControlPlane, namespace: str
+    api_server: ApiServer, namespace: str
 ) -> None:
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         await in_parallel(api.create(widget(namespace, f"w{index:04}", count=index)) for index in range(2000))
@@ -143,8 +143,8 @@ async def test_a_streamed_and_a_paged_list_bring_the_same_two_thousand_objects(
                 await eventually(lambda: streamed.get(last.key) == paged.get(last.key) == last, what="both watch on")
 
 
-async def test_a_paged_list_while_others_write_ends_with_what_is_true(cluster: ControlPlane, namespace: str) -> None:
-    async with connected(cluster) as client:
+async def test_a_paged_list_while_others_write_ends_with_what_is_true(api_server: ApiServer, namespace: str) -> None:
+    async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)
         await in_parallel(api.create(widget(namespace, f"w{index:04}")) for index in range(1200))
@@ -199,12 +199,12 @@ def loose(namespace: str, name: str, count: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("streams", [True, False], ids=["streamed list", "paged list"])
 async def test_an_object_that_does_not_decode_is_reported_once_and_the_rest_goes_on(
-    cluster: ControlPlane, namespace: str, streams: bool, caplog: pytest.LogCaptureFixture
+    api_server: ApiServer, namespace: str, streams: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def reports() -> list[logging.LogRecord]:
         return [each for each in caplog.records if "cannot be read" in each.getMessage()]
 
-    async with connected(cluster) as client:
+    async with connected(api_server) as client:
         await install(client, Loose)
         api, raw = client.of(Loose), client.raw(Loose.kind)
         await raw.create(loose(namespace, "good", 1))
@@ -243,9 +243,9 @@ async def test_an_object_that_does_not_decode_is_reported_once_and_the_rest_goes
 
 
 async def test_an_object_that_does_not_decode_is_reported_once_however_often_it_is_listed(
-    cluster: ControlPlane, namespace: str, proxy: Proxy, caplog: pytest.LogCaptureFixture
+    api_server: ApiServer, namespace: str, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with through(proxy, cluster) as (beside, client):
+    async with through(proxy, api_server) as (beside, client):
         await beside.raw(Loose.kind).create(loose(namespace, "bad", "three"))
         cache = Cache(client.of(Loose), namespaces=[namespace])
         async with following(cache):
@@ -263,9 +263,9 @@ async def test_an_object_that_does_not_decode_is_reported_once_however_often_it_
 
 
 async def test_a_connection_that_is_cut_is_resumed_where_it_was(
-    cluster: ControlPlane, namespace: str, proxy: Proxy
+    api_server: ApiServer, namespace: str, proxy: Proxy
 ) -> None:
-    async with through(proxy, cluster) as (beside, client):
+    async with through(proxy, api_server) as (beside, client):
         api = beside.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])
         seen = Seen(cache)
@@ -288,9 +288,9 @@ async def test_a_connection_that_is_cut_is_resumed_where_it_was(
 
 @pytest.mark.parametrize("size", [1, 300, 1000, 5000], ids="after {} bytes".format)
 async def test_a_line_that_is_cut_in_the_middle_is_neither_lost_nor_doubled(
-    cluster: ControlPlane, namespace: str, proxy: Proxy, size: int
+    api_server: ApiServer, namespace: str, proxy: Proxy, size: int
 ) -> None:
-    async with through(proxy, cluster) as (beside, client):
+    async with through(proxy, api_server) as (beside, client):
         api = beside.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])
         seen = Seen(cache)
@@ -308,9 +308,9 @@ async def test_a_line_that_is_cut_in_the_middle_is_neither_lost_nor_doubled(
 
 
 async def test_a_list_that_is_cut_in_the_middle_is_asked_for_again(
-    cluster: ControlPlane, namespace: str, proxy: Proxy
+    api_server: ApiServer, namespace: str, proxy: Proxy
 ) -> None:
-    async with through(proxy, cluster) as (beside, client):
+    async with through(proxy, api_server) as (beside, client):
         api = beside.of(Widget)
         made = await in_parallel(api.create(widget(namespace, f"w{index:02}", text="x" * 1000)) for index in range(60))
         proxy.cut_new_after(30_000)
@@ -327,8 +327,8 @@ async def test_a_list_that_is_cut_in_the_middle_is_asked_for_again(
             assert not seen.deleted
 
 
-async def test_a_slow_watch_catches_up(cluster: ControlPlane, namespace: str, proxy: Proxy) -> None:
-    async with through(proxy, cluster) as (beside, client):
+async def test_a_slow_watch_catches_up(api_server: ApiServer, namespace: str, proxy: Proxy) -> None:
+    async with through(proxy, api_server) as (beside, client):
         api = beside.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])
         seen = Seen(cache)
@@ -345,11 +345,11 @@ async def test_a_slow_watch_catches_up(cluster: ControlPlane, namespace: str, pr
 
 
 async def test_a_connection_that_goes_silent_is_given_up_and_resumed(
-    cluster: ControlPlane, namespace: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+    api_server: ApiServer, namespace: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "WATCH_IDLE_SECONDS", 0.5)
     monkeypatch.setattr(http, "CONNECT_SECONDS", 0.5)
-    async with through(proxy, cluster) as (beside, client):
+    async with through(proxy, api_server) as (beside, client):
         api = beside.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])
         async with following(cache):
@@ -364,9 +364,9 @@ async def test_a_connection_that_goes_silent_is_given_up_and_resumed(
 
 
 async def test_a_server_that_stays_away_is_asked_less_and_less_often(
-    cluster: ControlPlane, namespace: str, proxy: Proxy, caplog: pytest.LogCaptureFixture
+    api_server: ApiServer, namespace: str, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with through(proxy, cluster) as (_, client):
+    async with through(proxy, api_server) as (_, client):
         proxy.cut_new_after(0)
         cache = Cache(client.of(Widget), namespaces=[namespace], backoff=lambda: Backoff(base=0.05, cap=0.2, jitter=0))
         async with following(cache, synced=False):

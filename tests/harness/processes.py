@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .waiting import wait_until
+from .waiting import PATIENCE, wait_until
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
 _TAIL_BYTES = 4000
@@ -93,11 +93,11 @@ class Process:
                 process_group=0,
             ).result()
 
-    def wait_ready(self, timeout: float = 60) -> None:
+    def wait_ready(self, timeout: float = 2 * PATIENCE) -> None:
         """Waits until the program is ready; raises at once, with its log, when it has ended."""
         wait_until(self._ready_or_failed, timeout=timeout, what=f"{self.name} is ready, see {self.log}", interval=0.05)
 
-    def terminate(self, timeout: float = 10) -> None:
+    def terminate(self, timeout: float = 30) -> None:
         """Asks the program to end, and kills it where it has not ended in time."""
         if not self.running:
             return

@@ -99,6 +99,10 @@ def api_server(
         f"--service-account-issuer={ISSUER}",
         f"--service-account-key-file={public}",
         f"--service-account-signing-key-file={private}",
+        # Who it says it is where it fetches logs from a node.
+        f"--kubelet-client-certificate={files.home / 'admin.crt'}",
+        f"--kubelet-client-key={files.home / 'admin.key'}",
+        f"--kubelet-certificate-authority={files.authority}",
         "--allow-privileged=true",
         # Without this an API server that is asked to end waits for its watchers, which wait for it.
         "--shutdown-watch-termination-grace-period=1s",
@@ -109,13 +113,19 @@ def api_server(
     return [*command, *extra]
 
 
-def controller_manager(files: Files, *, port: int, kubeconfig: Path) -> list[str]:
-    """The controllers of Kubernetes itself."""
+def controller_manager(
+    files: Files, *, port: int, kubeconfig: Path, controllers: tuple[str, ...] = ("*",)
+) -> list[str]:
+    """The controllers of Kubernetes itself, or some of them."""
     _, private = files.service_accounts
     return [
         *_beside_the_api_server("kube-controller-manager", files, port=port, kubeconfig=kubeconfig),
         f"--root-ca-file={files.authority}",
         f"--service-account-private-key-file={private}",
+        f"--controllers={','.join(controllers)}",
+        # By default it makes a client wait that makes more than 20 namespaces a second.
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
     ]
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds that are enough for anything on a machine that has much else to do; only a test that fails waits so long."""
 
 _INTERVAL = 0.02
 
@@ -23,7 +26,9 @@ class WaitError(AssertionError):
         super().__init__(f"waited {timeout:g} s in vain: {what}")
 
 
-def wait_until(condition: Callable[[], T | None], *, timeout: float = 30, what: str, interval: float = _INTERVAL) -> T:
+def wait_until(
+    condition: Callable[[], T | None], *, timeout: float = PATIENCE, what: str, interval: float = _INTERVAL
+) -> T:
     """Calls the condition until it returns something true, and returns that."""
     deadline = time.monotonic() + timeout
     while True:
@@ -34,10 +39,18 @@ def wait_until(condition: Callable[[], T | None], *, timeout: float = 30, what: 
         time.sleep(interval)
 
 
+@overload
+async def wait_until_async(
+    condition: Callable[[], Awaitable[T | None]], *, timeout: float = ..., what: str, interval: float = ...
+) -> T: ...
+@overload
+async def wait_until_async(
+    condition: Callable[[], T | None], *, timeout: float = ..., what: str, interval: float = ...
+) -> T: ...
 async def wait_until_async(
     condition: Callable[[], T | Awaitable[T | None] | None],
     *,
-    timeout: float = 30,
+    timeout: float = PATIENCE,
     what: str,
     interval: float = _INTERVAL,
 ) -> T:

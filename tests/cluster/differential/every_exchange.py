@@ -1,0 +1,90 @@
+"""Every exchange by its title; a table of its own for each area."""
+
+from __future__ import annotations
+
+from tests.cluster.differential import (
+    apply_builtin,
+    apply_custom,
+    creating,
+    custom_definitions,
+    custom_documents,
+    custom_objects,
+    custom_subresources,
+    deleting,
+    documents,
+    kinds,
+    patching,
+    pods,
+    reading,
+    refusals,
+    updating,
+    watching,
+)
+from tests.cluster.differential.exchange import Exchange
+
+AREAS: dict[str, dict[str, Exchange]] = {
+    "discovery": documents.DISCOVERY,
+    "get": reading.GET,
+    "list": reading.PAGES,
+    "labels": reading.LABELS,
+    "fields": reading.FIELDS,
+    "watch": watching.WATCHES,
+    "create": creating.CREATES,
+    "validation": creating.VALIDATION,
+    "update": updating.UPDATES,
+    "subresource": updating.SUBRESOURCES,
+    "JSON patch": patching.JSON_PATCHES,
+    "merge patch": patching.MERGE_PATCHES,
+    "strategic patch": patching.STRATEGIC_PATCHES,
+    "apply": patching.APPLIES,
+    "delete": deleting.DELETES,
+    "owners": deleting.OWNERS,
+    "delete a collection": deleting.COLLECTIONS,
+    "delete a namespace": deleting.NAMESPACE_DELETES,
+    "Namespace": kinds.NAMESPACE,
+    "Pod": pods.POD,
+    "Service": kinds.SERVICE,
+    "EndpointSlice": kinds.ENDPOINT_SLICE,
+    "plain kinds": kinds.PLAIN,
+    "Event": kinds.EVENT,
+    "Node": kinds.NODE,
+    "review": kinds.REVIEW,
+    "bodies": refusals.BODIES,
+    "paths": refusals.PATHS,
+    "methods": refusals.METHODS,
+    "queries": refusals.QUERIES,
+    "apply a built-in kind": apply_builtin.FIELDS,
+    "refused apply": apply_builtin.REFUSED,
+    "managed fields": apply_builtin.OWNERS,
+    "apply lists": apply_builtin.LISTS,
+    "apply a custom kind": apply_custom.CUSTOM,
+    "definition": custom_definitions.CREATED,
+    "change a definition": custom_definitions.CHANGED,
+    "bad definition": custom_definitions.BAD,
+    "names of a definition": custom_definitions.NAMES,
+    "delete a definition": custom_definitions.DELETED,
+    "versions of a definition": custom_definitions.VERSIONS,
+    "schema": custom_definitions.SCHEMAS,
+    "documents about a custom kind": custom_documents.DOCUMENTS,
+    "create a custom object": custom_objects.CREATES,
+    "custom value": custom_objects.VALUES,
+    "read custom objects": custom_objects.READS,
+    "update a custom object": custom_objects.UPDATES,
+    "patch a custom object": custom_objects.PATCHES,
+    "delete a custom object": custom_objects.DELETES,
+    "custom status": custom_subresources.STATUSES,
+    "custom scale": custom_subresources.SCALES,
+}
+EXCHANGES: dict[str, Exchange] = {
+    f"{area}: {title}": exchange for area, table in AREAS.items() for title, exchange in table.items()
+}
+
+OWN_FAULTS: dict[str, Exchange] = {
+    **creating.OWN_FAULTS,
+    **pods.OWN_FAULTS,
+    **patching.OWN_FAULTS,
+    **reading.OWN_FAULTS,
+    **updating.OWN_FAULTS,
+    **watching.OWN_FAULTS,
+}
+"""Faults of a client that the real server takes for its own (500, without a reason); here they are the client's."""

@@ -1,0 +1,337 @@
+"""What people ask with kubectl, command by command: get, describe, wait, explain, events and what the server has.
+
+`kubectl_scenarios` puts them together. Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.cluster.kubectl_manifests import (
+    BARE_POD,
+    BASKET,
+    BLUE,
+    DEFINITION,
+    EMPTY,
+    EVENTS,
+    EVERYTHING,
+    GADGETS,
+    GROUP,
+    POD,
+    RED,
+    WEB,
+    Step,
+    Watch,
+    event,
+    made,
+    nothing,
+    ours_alone,
+    run,
+    shared_versions,
+    version,
+    without_common_descriptions,
+    without_description,
+    without_quotas,
+)
+
+READS: dict[str, Sequence[Step | Watch]] = {
+    # get
+    "get": [
+        run("create -f -", *EVERYTHING),
+        run("get cm,secret,sa,svc,pod,lease,podtemplate,gadget -l app=a"),
+        *(run(f"get {kind}") for kind in ("pods", "services", "secrets", "leases", "podtemplates", "gadgets")),
+        run("get cm basket empty"),
+        run("get endpointslices web-1"),
+    ],
+    "get -o wide": [
+        run("create -f -", *EVERYTHING),
+        *(run(f"get {kind} -o wide") for kind in ("pods", "services", "secrets", "podtemplates", "gadgets")),
+        run("get endpointslices web-1 -o wide"),
+    ],
+    "get -o yaml": [
+        run("create -f -", *EVERYTHING),
+        *(
+            run(f"get {each} -o yaml")
+            for each in (
+                "cm/basket",
+                "secret/keys",
+                "sa/robot",
+                "svc/web",
+                "pod/worker",
+                "lease/lock",
+                "endpointslice/web-1",
+                "podtemplate/mould",
+                "gadget/red",
+            )
+        ),
+        run("get gadgets -o yaml"),
+        run("get cm basket -o yaml --show-managed-fields"),
+        run("get pod worker -o yaml --show-managed-fields"),
+    ],
+    "get -o json": [run("create -f -", BASKET, BLUE), run("get cm/basket gadget/blue -o json")],
+    "get -o jsonpath": [
+        run("create -f -", *EVERYTHING),
+        run("get pod worker -o jsonpath='{.spec.containers[*].name} {.spec.restartPolicy}'"),
+        run("get gadgets -o jsonpath='{range .items[*]}{.metadata.name}={.spec.size}{\"\\n\"}{end}'"),
+        run("get cm basket -o jsonpath='{.data}'"),
+        run("get cm basket -o jsonpath='{.nowhere}'"),
+        run("get pods -o custom-columns=N:.metadata.name,I:.spec.containers[0].image"),
+        run("get gadgets -o go-template='{{range .items}}{{.spec.colour}} {{end}}'"),
+        run("get cm,gadgets -l app=a -o name"),
+    ],
+    "get with columns of labels": [
+        run("create -f -", BASKET, EMPTY, RED, BLUE),
+        run("get cm basket empty --show-labels"),
+        run("get cm basket empty -L app,tier"),
+        run("get gadgets --no-headers"),
+        run("get gadgets --show-kind --sort-by=.spec.size"),
+        run("get gadgets --sort-by=.metadata.name -o name"),
+        run("get toys"),
+        run("get gd red"),
+    ],
+    "get -l": [
+        run("create -f -", BASKET, EMPTY, RED, BLUE, WEB),
+        *(
+            run(f"get cm -l '{selector}' -o name")
+            for selector in (
+                "app",
+                "app=a",
+                "app==b",
+                "app!=a,app",
+                "app in (a, b)",
+                "app notin (a),app",
+                "app,tier",
+                "app,!tier",
+            )
+        ),
+        run("get cm -l 'app in a'"),
+        run("get cm -l 'app=,'"),
+        run("get cm -l app=none"),
+        run("get cm,svc,gadgets -l app=a"),
+    ],
+    "get --field-selector": [
+        run("create -f -", BASKET, EMPTY, RED, BLUE, POD, BARE_POD),
+        run("get cm --field-selector metadata.name=basket"),
+        run("get cm --field-selector metadata.name!=basket,metadata.name!=kube-root-ca.crt -o name"),
+        run("get pods --field-selector status.phase=Pending,spec.restartPolicy=Never -o name"),
+        run("get pods --field-selector spec.nodeName= -o name"),
+        run("get gadgets --field-selector spec.colour=blue"),
+        run("get gadgets --field-selector spec.size=5"),
+        run("get cm --field-selector data.apple=1"),
+        run("get pods --field-selector nonsense"),
+    ],
+    "get -A": [
+        run("create -f -", made("ConfigMap", "here", metadata={"labels": {"only": "NAMESPACE"}}), RED),
+        run("get cm -A -l only=NAMESPACE"),
+        run("get cm -A -l only=NAMESPACE -o wide"),
+        run("get cm -A -l only=NAMESPACE -o yaml"),
+        run("get gadgets -A --field-selector metadata.namespace=NAMESPACE"),
+        run("get ns NAMESPACE"),
+        run("get ns NAMESPACE -o yaml"),
+        run("describe ns NAMESPACE", compared=without_quotas),
+        run("get ns default kube-system kube-public kube-node-lease -o name"),
+    ],
+    "get what is not there": [
+        run("get cm nobody"),
+        run("get gadgets nobody"),
+        run("get gadgets"),
+        run("get cm -l nobody=here"),
+        run("get nonsenses"),
+        run("get nonsenses.example.io"),
+        run("get cm nobody --ignore-not-found"),
+        run("get cm/nobody gadget/nobody"),
+        run("get -n nowhere-at-all cm"),
+        run("get --raw /apis/nonsense.example.io/v1"),
+        run("get --raw /api/v1/namespaces/nowhere/configmaps/x"),
+    ],
+    "get in chunks": [
+        run("create -f -", *(made("ConfigMap", f"cm-{each}", metadata={"labels": {"a": "b"}}) for each in range(7))),
+        run("get cm -l a=b --chunk-size=3"),
+        run("get cm -l a=b --chunk-size=3 -o name"),
+    ],
+    "get -w": [
+        run("create -f -", BLUE),
+        Watch(
+            arguments=("get", "gadgets", "-w"),
+            before=2,
+            meanwhile=(
+                run("create -f -", RED),
+                run('patch gadget red --type=merge -p \'{"spec":{"size":7}}\''),
+                run("label gadget red app=c --overwrite"),
+                run("delete gadget red"),
+            ),
+            after=6,
+        ),
+        run("create -f -", RED, BASKET),
+        Watch(
+            arguments=("get", "gadgets", "-w", "-l", "app=a", "--output-watch-events", "-o", "wide"),
+            before=2,
+            meanwhile=(
+                run("label gadget red app=c --overwrite"),
+                run("label gadget blue app=a --overwrite"),
+                run('patch gadget red --type=merge -p \'{"spec":{"size":7}}\''),
+                run("delete gadget blue"),
+            ),
+            after=5,
+        ),
+        Watch(
+            arguments=("get", "cm", "basket", "-w", "-o", 'jsonpath={.data.apple}{"\\n"}'),
+            before=1,
+            meanwhile=(
+                run('patch cm basket -p \'{"data":{"apple":"9"}}\''),
+                run('patch cm basket -p \'{"data":{"apple":"10"}}\''),
+            ),
+            after=3,
+        ),
+    ],
+    # describe
+    "describe": [
+        run("create -f -", *EVERYTHING),
+        *(
+            run(f"describe {each}")
+            for each in (
+                "cm basket",
+                "secret keys",
+                "sa robot",
+                "pod worker",
+                "lease lock",
+                "endpointslice web-1",
+                "podtemplate mould",
+                "gadget red",
+                "gadgets -l app=b",
+                "cm nobody",
+            )
+        ),
+    ],
+    "describe a service": [
+        run("create -f -", WEB),
+        run("wait --for=create endpointslice -l kubernetes.io/service-name=web --timeout=10s", compared=nothing),
+        run("describe service web"),
+        run("create service nodeport np --tcp=80:8080 --node-port=31234"),
+        run("describe service np"),
+        run("create service externalname en --external-name=example.com"),
+        run("describe service en"),
+    ],
+    "describe with events": [
+        run("create -f -", POD, *EVENTS),
+        run('patch event worker.1 -p \'{"involvedObject":{"uid":"UID-OF-pod/worker"}}\''),
+        run("describe pod worker"),
+    ],
+    # wait
+    "wait": [
+        run("create -f -", RED, BASKET),
+        run("wait gadget red --for=condition=Ready --timeout=1s"),
+        run(
+            "patch gadget red --type=merge --subresource=status -p",
+            argument={"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+        ),
+        run("wait gadget red --for=condition=Ready --timeout=5s"),
+        run("wait gadget red --for=condition=Ready=False --timeout=1s"),
+        run("wait gadget red --for=jsonpath='{.spec.colour}'=red --timeout=5s"),
+        run("wait gadget red --for=jsonpath='{.spec.colour}'=blue --timeout=1s"),
+        run("wait gadget red --for=jsonpath='{.spec.size}' --timeout=5s"),
+        run("wait cm nobody --for=delete --timeout=5s"),
+        run("wait cm basket --for=delete --timeout=3s"),
+        run("wait cm basket --for=create --timeout=5s"),
+        run("wait cm nobody --for=create --timeout=1s"),
+        run("wait cm nobody --for=condition=Ready --timeout=1s"),
+        run("wait gadgets --all --for=condition=Ready --timeout=5s"),
+        run(f"wait crd/{GADGETS} --for=condition=Established --timeout=5s"),
+    ],
+    # explain and what the server has
+    "explain": [
+        run("explain gadgets", compared=without_common_descriptions),
+        run("explain gadgets.spec"),
+        run("explain gadgets.spec.parts.count"),
+        run("explain gadgets --recursive"),
+        run("explain gadgets --api-version=kubectl.example.io/v1", compared=without_common_descriptions),
+        run("explain gadgets.spec.parts --output=plaintext-openapiv2"),
+        run("explain gadgets --recursive --output=plaintext-openapiv2"),
+        run("explain pods --recursive --output=plaintext-openapiv2", compared=without_description),
+        run("explain gadgets.spec.nothing"),
+        run("explain nonsenses"),
+    ],
+    "explain built-in kinds": [
+        *(
+            run(f"explain {each} --recursive", compared=without_description)
+            for each in (
+                "pods",
+                "services",
+                "configmaps",
+                "secrets",
+                "serviceaccounts",
+                "namespaces",
+                "nodes",
+                "events",
+                "leases",
+                "podtemplates",
+                "endpointslices",
+                "customresourcedefinitions",
+                "pods.spec.containers",
+                "services.spec.ports",
+            )
+        ),
+    ],
+    "api-resources": [
+        run(f"api-resources --api-group={GROUP}"),
+        run(f"api-resources --api-group={GROUP} -o wide"),
+        run("api-resources --api-group=coordination.k8s.io"),
+        run("api-resources --api-group=events.k8s.io -o wide"),
+        run("api-resources --api-group=discovery.k8s.io -o wide"),
+        run("api-resources --api-group=apiextensions.k8s.io -o wide"),
+        run("api-resources --categories=toys -o name"),
+        run("api-resources", compared=ours_alone),
+        run("api-resources -o wide --namespaced=true", compared=ours_alone),
+        run("api-resources -o wide --namespaced=false", compared=ours_alone),
+        run("api-resources --categories=all", compared=ours_alone),
+        run("api-resources --categories=api-extensions", compared=ours_alone),
+        run(f"api-resources --api-group={GROUP} --no-headers --sort-by=kind"),
+        run(f"api-resources --api-group={GROUP} --verbs=list,watch --namespaced=true -o name"),
+    ],
+    # events
+    "events": [
+        run("events"),
+        run("get events"),
+        run("create -f -", *EVENTS),
+        run("events"),
+        run("events --for=pod/worker"),
+        run("events --types=Warning"),
+        run("events --types=Warning --no-headers"),
+        run("events -o name"),
+        run("events --for=pod/worker --types=Normal -o yaml"),
+        run("get events"),
+        run("get events -o wide --sort-by=.metadata.name"),
+        run("get events.events.k8s.io --sort-by=.metadata.name"),
+        run("get events.events.k8s.io worker.1 -o yaml"),
+        run("get events --field-selector involvedObject.name=worker,type=Warning"),
+        run("get events --field-selector reason=Failed -o name"),
+        run("describe event worker.1"),
+        Watch(
+            arguments=("events", "-w", "--for=pod/worker"),
+            before=3,
+            meanwhile=(run("create -f -", event("worker.3", "worker", reason="Later")),),
+            after=4,
+        ),
+    ],
+    # who am I
+    "auth": [
+        run("auth whoami -o jsonpath='{.status.userInfo.username}'"),
+        run("auth can-i get pods"),
+        run("auth can-i delete gadgets --all-namespaces"),
+    ],
+    "definitions": [
+        run(f"get crd {GADGETS} -o jsonpath='{{.status.acceptedNames}} {{.status.storedVersions}}'"),
+        run(f"get crd {GADGETS} -o yaml"),
+        run(f"describe crd {GADGETS}"),
+        run("apply -f -", {**DEFINITION, "metadata": {"name": "wrong"}}),
+        run("create -f -", {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Nowhere"}}),
+    ],
+    "the server": [
+        run("cluster-info"),
+        run("version -o json", compared=version),
+        run("api-versions", compared=shared_versions),
+        run("get --raw /readyz"),
+        run("get --raw /livez"),
+        run("get svc kubernetes -n default"),
+    ],
+}

@@ -1,0 +1,597 @@
+"""Our node on a real API server: Pods as processes, what they are given, how they end, and what the server is told."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.nodes import Pods, RunningNode, condition, state
+from tests.harness import ControlPlane, programs, wait_until
+
+
+@pytest.fixture(scope="module")
+def node(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """The node that the tests of this module share, with an own user for Pods where we run as root."""
+    running = RunningNode(
+        cluster,
+        tmp_path_factory.mktemp("node"),
+        name="edge-1",
+        user="nobody" if os.geteuid() == 0 else None,
+        environment={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
+    )
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+        cluster.request("DELETE", f"/api/v1/nodes/{running.name}")
+
+
+@pytest.fixture
+def pods(node: RunningNode, namespace: str) -> Iterator[Pods]:
+    """The Pods of one test."""
+    found = Pods(node, namespace)
+    yield found
+    found.clean()
+
+
+# --- the Node object -------------------------------------------------------------------------------------------------
+
+
+def test_a_node_is_registered_and_ready(node: RunningNode, cluster: ControlPlane) -> None:
+    found = cluster.request("GET", f"/api/v1/nodes/{node.name}")
+    conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
+    assert conditions == {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
+    assert found["status"]["addresses"] == [{"type": "InternalIP", "address": "127.0.0.1"}]
+    assert found["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] > 0
+    assert found["status"]["capacity"]["pods"] == "110"
+    assert found["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
+    assert found["metadata"]["labels"]["kubernetes.io/hostname"] == node.name
+
+
+def test_a_node_renews_its_lease(node: RunningNode, cluster: ControlPlane) -> None:
+    def renewed() -> str:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}"
+        return str(cluster.request("GET", path)["spec"]["renewTime"])
+
+    first = renewed()
+    wait_until(lambda: renewed() != first, what="the lease is renewed")
+
+
+# --- programs, images, environment ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        ("greeter", "the program says hello\n"),
+        ("greeter:1.2", "the program says hello\n"),
+        ("registry.example:5000/greeter@sha256:" + "0" * 64, "the program says hello\n"),
+        ("registry.example/team/tool:v1", "hello\n"),
+    ],
+    ids=["name", "tag", "registry and digest", "exact"],
+)
+def test_an_image_name_stands_for_a_program(pods: Pods, image: str, said: str) -> None:
+    assert pods.run("pod", _image=image, _args=["hello"]) == said
+
+
+def test_an_unknown_image_leaves_the_pod_pending_and_says_what_the_node_can_run(pods: Pods) -> None:
+    pods.create(_image="nginx:1.29")
+    waiting = pods.until(lambda pod: "waiting" in state(pod) and "message" in state(pod)["waiting"], what="it waits")
+    assert waiting["status"]["phase"] == "Pending"
+    assert state(waiting)["waiting"]["reason"] == "ErrImagePull"
+    assert "it can run busybox, greeter, python" in state(waiting)["waiting"]["message"]
+    wait_until(lambda: "Failed" in dict(pods.events()), what="there is an event")
+
+
+def test_a_container_sees_what_it_declares_and_nothing_of_the_nodes_environment(pods: Pods) -> None:
+    pods.make("configmaps", "settings", data={"colour": "red", "size": "9"})
+    pods.make("secrets", "keys", stringData={"token": "t0p"})
+    said = pods.run(
+        "pod",
+        "env; echo args $0",
+        _metadata={"labels": {"app": "x"}, "annotations": {"note": "n"}},
+        _resources={"limits": {"cpu": "1500m", "memory": "64Mi"}, "requests": {"cpu": "250m"}},
+        _envFrom=[
+            {"configMapRef": {"name": "settings"}, "prefix": "C_"},
+            {"secretRef": {"name": "keys"}},
+            {"configMapRef": {"name": "absent", "optional": True}},
+        ],
+        _env=[
+            {"name": "PLAIN", "value": "a b"},
+            {"name": "MADE", "value": "$(PLAIN)-$(C_colour)-$$(PLAIN)-$(NOBODY)"},
+            {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "size"}}},
+            {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}},
+            {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "no", "optional": True}}},
+            {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+            {"name": "MILLI", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}},
+            {"name": "MEMORY", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+        ],
+        _args=["$(PLAIN)"],
+    )
+    variables = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    address = pods.get()["status"]["podIP"]
+    assert variables == {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/",
+        "HOSTNAME": "pod",
+        "PWD": "/",
+        "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+        "C_colour": "red",
+        "C_size": "9",
+        "token": "t0p",
+        "PLAIN": "a b",
+        "MADE": "a b-red-$(PLAIN)-$(NOBODY)",
+        "KEY": "9",
+        "SECRET": "t0p",
+        "NAME": "pod",
+        "LABEL": "x",
+        "IP": address,
+        "HOST": "127.0.0.1",
+        "NODE": "edge-1",
+        "CPUS": "2",
+        "MILLI": "250",
+        "MEMORY": "64",
+    }
+    assert "args a b" in said
+
+
+def test_a_container_waits_for_a_config_map_and_starts_once_it_is_there(pods: Pods) -> None:
+    pods.create(
+        "pod", "echo $COLOUR", _env=[{"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]
+    )
+    # For a moment the server may forbid the node to look: it has not noticed yet that a Pod there names it.
+    missing = {"reason": "CreateContainerConfigError", "message": 'configmap "c" not found'}
+    pods.until(lambda pod: state(pod).get("waiting") == missing, what="it says what is missing")
+    pods.make("configmaps", "c", data={"k": "blue"})
+    pods.until_phase("Succeeded")
+    assert pods.log() == "blue\n"
+
+
+def test_a_container_starts_in_its_working_folder(pods: Pods) -> None:
+    assert pods.run("pod", "pwd", _workingDir="/usr/bin") == "/usr/bin\n"
+
+
+# --- volumes --------------------------------------------------------------------------------------------------------
+
+
+def test_volumes_appear_where_they_are_mounted_and_nothing_is_made_on_the_machine(pods: Pods) -> None:
+    pods.make(
+        "configmaps",
+        "settings",
+        data={"a.conf": "one", "b.conf": "two"},
+        binaryData={"raw": base64.b64encode(b"\0\1").decode()},
+    )
+    pods.make("secrets", "keys", stringData={"token": "t0p"})
+    said = pods.run(
+        "pod",
+        "cat /settings/a.conf /etc/picked/deep/b /keys/token /info/labels /one/file.conf /both/c /both/n; echo",
+        "od -An -tx1 /settings/raw; stat -L -c %a /keys/token /etc/picked/deep/b",
+        "echo x > /scratch/x && cat /scratch/x && cat /scratch-too/inside/x 2>/dev/null; ls /scratch-too",
+        "(echo no > /settings/new) 2>/dev/null || echo read-only; ls /absent; id -u",
+        _metadata={"labels": {"app": "x"}},
+        volumes=[
+            {"name": "settings", "configMap": {"name": "settings"}},
+            {"name": "picked", "configMap": {"name": "settings", "items": [
+                {"key": "b.conf", "path": "deep/b", "mode": 0o600}]}},
+            {"name": "keys", "secret": {"secretName": "keys", "defaultMode": 0o400}},
+            {"name": "absent", "secret": {"secretName": "absent", "optional": True}},
+            {"name": "info", "downwardAPI": {"items": [
+                {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+            {"name": "both", "projected": {"sources": [
+                {"configMap": {"name": "settings", "items": [{"key": "a.conf", "path": "c"}]}},
+                {"secret": {"name": "keys"}},
+                {"downwardAPI": {"items": [{"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}]}}]}},
+            {"name": "scratch", "emptyDir": {}},
+        ],
+        _volumeMounts=[
+            {"name": "settings", "mountPath": "/settings"},
+            {"name": "picked", "mountPath": "/etc/picked"},
+            {"name": "keys", "mountPath": "/keys"},
+            {"name": "absent", "mountPath": "/absent"},
+            {"name": "info", "mountPath": "/info"},
+            {"name": "both", "mountPath": "/both"},
+            {"name": "settings", "mountPath": "/one/file.conf", "subPath": "a.conf"},
+            {"name": "scratch", "mountPath": "/scratch"},
+            {"name": "scratch", "mountPath": "/scratch-too", "subPath": "made"},
+        ],
+    )  # fmt: skip
+    lines = said.splitlines()
+    assert lines[0] == 'onetwot0papp="x"oneonepod'
+    assert lines[1].split() == ["00", "01"]
+    assert lines[2:4] == ["400", "600"]
+    assert lines[4:6] == ["x", "read-only"]
+    assert not any(Path(place).exists() for place in ("/settings", "/etc/picked", "/one", "/scratch"))
+
+
+def test_a_volume_shows_a_changed_config_map_at_once_as_a_whole(pods: Pods, cluster: ControlPlane) -> None:
+    pods.make("configmaps", "settings", data={"colour": "red"})
+    pods.create(
+        "pod",
+        "until grep -q blue /settings/colour; do sleep 0.05; done; cat /settings/colour; ls /settings",
+        volumes=[{"name": "settings", "configMap": {"name": "settings"}}],
+        _volumeMounts=[{"name": "settings", "mountPath": "/settings"}],
+    )
+    pods.until_phase("Running")
+    path = f"/api/v1/namespaces/{pods.namespace}/configmaps/settings"
+    change = {"data": {"colour": "blue", "size": "9"}}
+    cluster.request("PATCH", path, change, content_type="application/merge-patch+json")
+    pods.until_phase("Succeeded")
+    assert pods.log() == "bluecolour\nsize\n"
+
+
+def test_a_pod_waits_for_its_volume_and_says_what_is_missing(pods: Pods) -> None:
+    pods.create(
+        "pod",
+        "cat /c/k",
+        volumes=[{"name": "c", "configMap": {"name": "late"}}],
+        _volumeMounts=[{"name": "c", "mountPath": "/c"}],
+    )
+    told = ("FailedMount", 'configmap "late" not found')
+    wait_until(
+        lambda: any(told[0] == reason and told[1] in message for reason, message in pods.events()),
+        what="an event says what is missing",
+    )
+    assert state(pods.get())["waiting"]["reason"] == "ContainerCreating"
+    pods.make("configmaps", "late", data={"k": "v"})
+    pods.until_phase("Succeeded")
+
+
+def test_a_pod_gets_a_token_by_which_the_api_server_knows_it(pods: Pods, cluster: ControlPlane) -> None:
+    folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+    said = pods.run("pod", f"cat {folder}/token; echo; cat {folder}/namespace", automountServiceAccountToken=True)
+    token, namespace = said.split()
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert claims["sub"] == f"system:serviceaccount:{pods.namespace}:default"
+    assert claims["kubernetes.io"]["pod"]["name"] == "pod"
+    assert namespace == pods.namespace
+
+
+# --- ends -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_ends_well_is_completed(pods: Pods) -> None:
+    pods.create("pod", "echo done")
+    pod = pods.until_ended()
+    assert pod["status"]["phase"] == "Succeeded"
+    ended = state(pod)["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (0, "Completed")
+    assert ended["containerID"] == pod["status"]["containerStatuses"][0]["containerID"]
+    assert condition(pod, "Ready") == "False"
+    assert condition(pod, "Initialized") == condition(pod, "PodScheduled") == "True"
+    wait_until(lambda: {"Pulled", "Created", "Started"} <= dict(pods.events()).keys(), what="there are events")
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "signal"),
+    [("exit 7", 7, None), ("kill -9 $$$$", 137, 9), ("kill -SEGV $$$$", 139, 11)],
+    ids=["code", "killed", "crashed"],
+)
+def test_an_exit_code_or_signal_is_reported(pods: Pods, script: str, code: int, signal: int | None) -> None:
+    pods.create("pod", script)
+    ended = state(pods.until_phase("Failed"))["terminated"]
+    assert (ended["exitCode"], ended.get("signal"), ended["reason"]) == (code, signal, "Error")
+
+
+def test_a_program_that_is_not_there_ends_the_container_with_start_error(pods: Pods) -> None:
+    pods.create(_command=["/no/such/program"])
+    ended = state(pods.until_phase("Failed"))["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
+    assert "/no/such/program" in ended["message"] or "No such file" in ended["message"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "script", "message"),
+    [
+        ({}, "echo because > /dev/termination-log; exit 1", "because\n"),
+        ({"_terminationMessagePath": "/result/why"}, "echo so > /result/why; exit 0", "so\n"),
+        ({}, "head -c 9000 /dev/zero | tr '\\0' x > /dev/termination-log", "x" * 4096),
+        ({"_terminationMessagePolicy": "FallbackToLogsOnError"}, "echo one; echo two; exit 3", "one\ntwo\n"),
+        ({"_terminationMessagePolicy": "FallbackToLogsOnError"}, "echo fine; exit 0", None),
+        ({}, "echo only logged; exit 1", None),
+    ],
+    ids=["file", "own path", "cut", "from the log", "not from the log of a success", "not from the log"],
+)
+def test_a_termination_message_is_kept(pods: Pods, settings: dict[str, Any], script: str, message: str | None) -> None:
+    pods.create("pod", script, **settings)
+    assert state(pods.until_ended())["terminated"].get("message") == message
+
+
+def test_a_container_that_fails_is_started_again_and_waits_longer_each_time(pods: Pods) -> None:
+    pods.create("pod", "echo try; exit 1", restartPolicy="Always")
+    pod = pods.until(
+        lambda pod: (
+            state(pod).get("waiting", {}).get("reason") == "CrashLoopBackOff"
+            and pod["status"]["containerStatuses"][0]["restartCount"] >= 2
+        ),
+        what="it is in back-off",
+    )
+    status = pod["status"]["containerStatuses"][0]
+    assert status["lastState"]["terminated"]["exitCode"] == 1
+    assert pod["status"]["phase"] == "Running"
+    wait_until(lambda: "BackOff" in dict(pods.events()), what="there is an event")
+
+
+def test_on_failure_runs_again_until_it_ends_well(pods: Pods) -> None:
+    pods.create(
+        "pod",
+        "test -e /keep/second && exit 0; touch /keep/second; exit 1",
+        restartPolicy="OnFailure",
+        volumes=[{"name": "keep", "emptyDir": {}}],
+        _volumeMounts=[{"name": "keep", "mountPath": "/keep"}],
+    )
+    pod = pods.until_ended()
+    assert pod["status"]["phase"] == "Succeeded"
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+def test_init_containers_run_in_order_before_the_others(pods: Pods) -> None:
+    mounts = [{"name": "shared", "mountPath": "/shared"}]
+    inits = [
+        {
+            "name": name,
+            "image": "busybox",
+            "command": ["sh", "-c", f"echo {name} >> /shared/order"],
+            "volumeMounts": mounts,
+        }
+        for name in ("first", "second")
+    ]
+    said = pods.run(
+        "pod",
+        "cat /shared/order",
+        initContainers=inits,
+        volumes=[{"name": "shared", "emptyDir": {}}],
+        _volumeMounts=mounts,
+    )
+    assert said == "first\nsecond\n"
+    assert [state(pods.get(), index, init=True)["terminated"]["reason"] for index in (0, 1)] == ["Completed"] * 2
+
+
+def test_an_init_container_that_fails_ends_the_pod(pods: Pods) -> None:
+    pods.create("pod", "echo never", initContainers=[{"name": "init", "image": "busybox", "command": ["false"]}])
+    pod = pods.until_ended()
+    assert pod["status"]["phase"] == "Failed"
+    assert condition(pod, "Initialized") == "False"
+    assert "terminated" not in state(pod) or state(pod)["terminated"]["reason"] != "Completed"
+
+
+def test_a_sidecar_runs_beside_the_others_and_ends_after_them(pods: Pods) -> None:
+    mounts = [{"name": "shared", "mountPath": "/shared"}]
+    sidecar = {
+        "name": "sidecar",
+        "image": "busybox",
+        "restartPolicy": "Always",
+        "volumeMounts": mounts,
+        "command": ["sh", "-c", "trap 'echo bye; exit 0' TERM; touch /shared/up; while :; do sleep 0.05; done"],
+    }
+    pods.run(
+        "pod",
+        "until test -e /shared/up; do sleep 0.05; done",
+        initContainers=[sidecar],
+        volumes=[{"name": "shared", "emptyDir": {}}],
+        _volumeMounts=mounts,
+    )
+    assert pods.log("pod", "-c", "sidecar") == "bye\n"
+
+
+def test_several_containers_run_together_and_one_failure_fails_the_pod(pods: Pods) -> None:
+    containers = [
+        {"name": name, "image": "busybox", "command": ["sh", "-c", f"echo {name}; exit {code}"]}
+        for name, code in (("good", 0), ("bad", 3))
+    ]
+    pods.create(containers=containers)
+    pod = pods.until_ended()
+    assert pod["status"]["phase"] == "Failed"
+    assert [state(pod, index)["terminated"]["exitCode"] for index in (0, 1)] == [0, 3]
+    assert pods.log("pod", "-c", "good") == "good\n"
+
+
+def test_a_pod_that_takes_too_long_fails_with_deadline_exceeded(pods: Pods) -> None:
+    pods.create("pod", "exec sleep 1000", activeDeadlineSeconds=1, terminationGracePeriodSeconds=5)
+    status = pods.until_phase("Failed")["status"]
+    assert status["reason"] == "DeadlineExceeded"
+    assert "longer than the specified deadline" in status["message"]
+
+
+# --- deletion -------------------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_pod_is_asked_to_end_and_its_folder_goes(pods: Pods) -> None:
+    pod = pods.create("pod", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done", restartPolicy="Always")
+    wait_until(lambda: pods.folder(pod).exists() and pods.get()["status"]["phase"] == "Running", what="it runs")
+    began = time.monotonic()
+    pods.delete()
+    pods.until_gone()
+    assert time.monotonic() - began < 25, "it was killed after its grace period instead"
+    wait_until(lambda: not pods.folder(pod).exists(), what="its folder is gone")
+    wait_until(lambda: "Killing" in dict(pods.events()), what="there is an event")
+
+
+def test_a_program_that_does_not_end_is_killed_with_all_that_it_started(pods: Pods) -> None:
+    pods.create(
+        "pod",
+        "trap '' TERM; (trap '' TERM; exec sleep 1000) & echo $!; setsid sleep 1001 & echo $!; echo up; wait",
+        terminationGracePeriodSeconds=1,
+    )
+    wait_until(lambda: "up" in (pods.log() if pods.get()["status"].get("phase") == "Running" else ""), what="it is up")
+    children = [int(line) for line in pods.log().split()[:2]]
+    pods.delete()
+    pods.until_gone()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), what="its children are gone")
+
+
+def test_a_pod_that_was_deleted_by_force_is_ended_all_the_same(pods: Pods) -> None:
+    pod = pods.create("pod", "exec sleep 1000")
+    pods.until_phase("Running")
+    pods.delete(grace=0)
+    wait_until(lambda: not pods.folder(pod).exists(), what="its folder is gone")
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason", "text"),
+    [
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/etc"}}]}, "HostPathRefused", "hostPath"),
+        ({"_securityContext": {"privileged": True}}, "PrivilegedRefused", "privileged"),
+        ({"hostNetwork": True}, "HostAccessRefused", "hostNetwork"),
+        ({"_securityContext": {"runAsUser": 0}}, "RunAsUserRefused", "never run as root"),
+        ({"volumes": [{"name": "v", "nfs": {"server": "s", "path": "/p"}}]}, "VolumeNotSupported", "nfs"),
+    ],
+    ids=["hostPath", "privileged", "hostNetwork", "root", "nfs"],
+)
+def test_what_the_node_does_not_do_it_refuses(pods: Pods, settings: dict[str, Any], reason: str, text: str) -> None:
+    pods.create("pod", "echo never", **settings)
+    status = pods.until_phase("Failed")["status"]
+    assert status["reason"] == reason
+    assert text in status["message"]
+    wait_until(lambda: reason in dict(pods.events()), what="there is an event")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change users")
+def test_a_pod_runs_as_its_own_user_and_cannot_see_the_nodes_folder(pods: Pods) -> None:
+    said = pods.run("pod", "id -u; ls -A $0 2>/dev/null | wc -l", _args=[str(pods.node.directory)])
+    assert said.split() == ["65534", "0"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change users")
+def test_run_as_user_and_groups_are_honoured(pods: Pods) -> None:
+    said = pods.run(
+        "pod",
+        "id -u; id -g; id -G; stat -c %g /v; touch /v/x; stat -c %u:%g /v/x",
+        securityContext={"runAsUser": 1234, "runAsGroup": 2345, "fsGroup": 3456, "supplementalGroups": [4567]},
+        volumes=[{"name": "v", "emptyDir": {}}],
+        _volumeMounts=[{"name": "v", "mountPath": "/v"}],
+    )
+    lines = said.splitlines()
+    assert lines[:2] == ["1234", "2345"]
+    assert set(lines[2].split()) == {"2345", "3456", "4567"}
+    assert lines[3:] == ["3456", "1234:3456"]
+
+
+def test_a_program_in_a_folder_that_its_user_may_not_enter_runs_all_the_same(pods: Pods) -> None:
+    assert (
+        pods.run("pod", _image="python", _args=["-c", "import edgewright; print(edgewright.__name__)"])
+        == "edgewright\n"
+    )
+
+
+# --- probes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_container_is_ready_when_its_probe_passes(pods: Pods) -> None:
+    server = "import http.server, os; http.server.HTTPServer((os.environ['IP'], 8080), http.server.SimpleHTTPRequestHandler).serve_forever()"  # noqa: E501
+    pods.create(
+        _image="python",
+        _args=["-c", server],
+        _workingDir="/usr/share",
+        _env=[{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        _ports=[{"name": "web", "containerPort": 8080}],
+        _startupProbe={"tcpSocket": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 30},
+        _readinessProbe={"httpGet": {"path": "/", "port": "web"}, "periodSeconds": 1},
+        _livenessProbe={"exec": {"command": ["sh", "-c", "test $IP"]}, "periodSeconds": 1, "timeoutSeconds": 5},
+    )
+    pod = pods.until(lambda pod: condition(pod, "Ready") == "True", what="it is ready")
+    assert pod["status"]["containerStatuses"][0]["started"] is True
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_a_container_whose_liveness_probe_fails_is_started_again(pods: Pods) -> None:
+    pods.create(
+        "pod",
+        "exec sleep 1000",
+        restartPolicy="Always",
+        _livenessProbe={"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 5},
+    )
+    pods.until(
+        lambda pod: (pod["status"].get("containerStatuses") or [{}])[0].get("restartCount", 0) >= 1, what="again"
+    )
+    wait_until(lambda: "Unhealthy" in dict(pods.events()), what="there is an event")
+
+
+# --- logs -----------------------------------------------------------------------------------------------------------
+
+
+def test_kubectl_logs_shows_a_part_of_the_log(pods: Pods) -> None:
+    pods.run("pod", "for i in 1 2 3 4 5; do echo line $i; done; echo oops >&2")
+    assert pods.log("pod", "--tail=2") == "line 5\noops\n"
+    assert pods.log("pod", "--tail=0") == ""
+    assert pods.log("pod", "--limit-bytes=6") == "line 1"
+    assert pods.log("pod", "--since=1h").count("\n") == 6
+    assert pods.log("pod", "--since-time=2099-01-01T00:00:00Z") == ""
+    stamped = pods.log("pod", "--timestamps", "--tail=1")
+    assert stamped.endswith("Z oops\n")
+
+
+def test_kubectl_logs_of_the_previous_run(pods: Pods) -> None:
+    pods.create("pod", "date +%N; exit 1", restartPolicy="Always")
+    pods.until(
+        lambda pod: (
+            pod["status"]["containerStatuses"][0]["restartCount"] >= 1
+            if pod["status"].get("containerStatuses")
+            else False
+        ),
+        what="it ran twice",
+    )
+    assert pods.log("pod", "--previous").strip().isdigit()
+
+
+def test_kubectl_logs_follows_until_the_container_ends(pods: Pods, cluster: ControlPlane) -> None:
+    pods.create(
+        "pod",
+        "echo first; until test -e /shared/go; do sleep 0.05; done; echo second",
+        volumes=[{"name": "shared", "emptyDir": {}}],
+        _volumeMounts=[{"name": "shared", "mountPath": "/shared"}],
+    )
+    pod = pods.until_phase("Running")
+    command = [
+        programs.program("kubectl"),
+        "--kubeconfig",
+        str(cluster.kubeconfig),
+        "-n",
+        pods.namespace,
+        "logs",
+        "-f",
+        "pod",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == "first\n"
+        (pods.folder(pod) / "volumes" / "shared" / "go").touch()
+        assert follower.stdout.read() == "second\n"
+        assert follower.wait(30) == 0
+
+
+def test_logs_are_given_to_nobody_without_a_certificate(node: RunningNode, cluster: ControlPlane) -> None:
+    port = cluster.request("GET", f"/api/v1/nodes/{node.name}")["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    tried = subprocess.run(
+        [sys.executable, "-c", _ASK, str(cluster.ca_file), str(port)], check=False, capture_output=True, text=True
+    )
+    assert "refused" in tried.stdout, tried
+
+
+_ASK = """
+import ssl, sys, http.client
+context = ssl.create_default_context(cafile=sys.argv[1])
+connection = http.client.HTTPSConnection("127.0.0.1", int(sys.argv[2]), context=context)
+try:
+    connection.request("GET", "/containerLogs/a/b/c")
+    print(connection.getresponse().status)
+except (ssl.SSLError, ConnectionError):
+    print("refused")
+"""

@@ -1,0 +1,96 @@
+"""`edgewright up` as a process for tests, with the same verbs as the real control plane.
+
+Fixtures in `tests/cluster` and `tests/local` start it. The process dies with the test; what its node has started is
+ended by `stop`. Its authority is made here, before the first start, so that one can get in at any time.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sysconfig
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from edgewright.local.access import Authority
+from edgewright.runtime.clock import SystemClock
+
+from .apiserver import ApiServer, RequestError
+from .certificates import Certificate
+from .processes import free_port
+from .programs import HOST
+from .waiting import wait_until
+
+PROGRAM = Path(sysconfig.get_path("scripts")) / "edgewright"
+"""What people type."""
+
+
+class LocalPlane(ApiServer):
+    """One `edgewright up` with its own port and data directory."""
+
+    def __init__(self, *, node: bool = False, arguments: Sequence[str] = (), directory: Path | None = None) -> None:
+        """Makes the directory and the certificates, and starts nothing.
+
+        `node` lets it run Pods; `arguments` go to the command after ours; `directory` is where our directory is made.
+        """
+        super().__init__(directory)
+        self._node = node
+        self._arguments = tuple(arguments)
+        self.data = self.directory / "data"
+        """Its data directory."""
+        self._authority = Authority(self.data / "pki", clock=SystemClock())
+        admin = self._authority.client("test-admin", user="admin", groups=["system:masters"])
+        self.admin_tls = ssl.create_default_context(cafile=str(self.ca_file))
+        self.admin_tls.load_cert_chain(admin.file)
+        self._choose_ports()
+
+    @property
+    def ca_file(self) -> Path:
+        """The authority that signed the API server's certificate."""
+        return self._authority.file
+
+    @property
+    def makes_accounts(self) -> bool:
+        """One of its own controllers does that."""
+        return True
+
+    def client_certificate(self, user: str, groups: Iterable[str] = ()) -> Certificate:
+        """A certificate by which it knows this user in these groups."""
+        made = self._authority.client(f"test-{next(self._numbers)}", user=user, groups=list(groups))
+        return Certificate(made.certificate.encode(), made.key.encode())
+
+    def stop(self, *, keep: bool = False) -> None:
+        """Ends its Pods and then the process; removes the directory, or keeps it with the logs in it."""
+        if self._node and self._processes and self.api.running:
+            self._end_pods()
+        super().stop(keep=keep)
+
+    def _choose_ports(self) -> None:
+        self.port = free_port()
+        self.kubeconfig = self.kubeconfig_for("admin", ["system:masters"])
+
+    def _start_parts(self) -> None:
+        command = [str(PROGRAM), "up", "--data", str(self.data), "--listen", f"{HOST}:{self.port}"]
+        if not self._node:
+            command.append("--no-node")
+        self._launch("api", [*command, *self._arguments], self._serves)
+        self.wait_ready()
+
+    def _serves(self) -> bool:
+        """It is ready, and has written its kubeconfig, which is the last that it does before it says so."""
+        return (self.data / "kubeconfig").exists() and self._answers_ok(f"{self.server}/readyz")
+
+    def _end_pods(self) -> None:
+        """A Pod outlives `edgewright up` and would outlive the test."""
+
+        def gone() -> bool:
+            pods = self.request("GET", "/api/v1/pods")["items"]
+            for pod in pods:
+                path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+                try:
+                    self.request("DELETE", f"{path}?gracePeriodSeconds=1")
+                except RequestError as error:
+                    if error.code != 404:
+                        raise
+            return not pods
+
+        wait_until(gone, what="its Pods are gone", interval=0.2)

@@ -1,0 +1,75 @@
+"""The node in `edgewright up`: a Pod from `kubectl apply` to its log, and one that outlives the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import pytest
+
+from tests.harness import LocalPlane, wait_until
+
+HELLO = f"hello={sys.executable} -c 'import sys; print(\"hello\", *sys.argv[1:])'"
+SLEEPER = f"sleeper={sys.executable} -c 'import time; print(\"asleep\", flush=True); time.sleep(600)'"
+NODE = {"node": True, "arguments": ("--node-name", "edge-1", "--image", HELLO, "--image", SLEEPER)}
+
+
+def pod(image: str, *words: str) -> str:
+    container = {"name": "main", "image": image, "args": list(words)}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": image}, "spec": spec})
+
+
+def seen(plane: LocalPlane, name: str, phase: str) -> dict[str, Any]:
+    """The Pod once it is in this phase."""
+
+    def there() -> dict[str, Any] | None:
+        found: dict[str, Any] = plane.request("GET", f"/api/v1/namespaces/default/pods/{name}")
+        return found if found["status"].get("phase") == phase else None
+
+    return wait_until(there, what=f"the Pod {name} is {phase}")
+
+
+@pytest.mark.parametrize("own_plane", [NODE], indirect=True, ids=["with a node"])
+def test_a_pod_that_was_applied_runs_and_its_log_is_shown(own_plane: LocalPlane) -> None:
+    own_plane.kubectl("apply", "-f", "-", input=pod("hello", "you", "there"))
+    assert seen(own_plane, "hello", "Succeeded")["spec"]["nodeName"] == "edge-1"
+    assert own_plane.kubectl("logs", "hello").stdout == "hello you there\n"
+
+
+@pytest.mark.parametrize("own_plane", [NODE], indirect=True, ids=["with a node"])
+def test_a_pod_goes_on_while_the_process_is_killed_and_is_found_again(own_plane: LocalPlane) -> None:
+    own_plane.kubectl("apply", "-f", "-", input=pod("sleeper"))
+    before = seen(own_plane, "sleeper", "Running")["status"]["containerStatuses"]
+    wait_until(lambda: own_plane.kubectl("logs", "sleeper").stdout == "asleep\n", what="its log is shown")
+    own_plane.api.kill()
+    own_plane.api.restart()
+    assert seen(own_plane, "sleeper", "Running")["status"]["containerStatuses"] == before
+    assert own_plane.kubectl("logs", "sleeper").stdout == "asleep\n"
+    own_plane.kubectl("delete", "pod", "sleeper", "--grace-period=1", "--wait")
+    assert not own_plane.exists("/api/v1/namespaces/default/pods/sleeper")
+
+
+@pytest.mark.parametrize("own_plane", [NODE], indirect=True, ids=["with a node"])
+def test_pods_of_a_plane_that_a_test_stops_do_not_outlive_the_test(own_plane: LocalPlane) -> None:
+    own_plane.kubectl("apply", "-f", "-", input=pod("sleeper"))
+    seen(own_plane, "sleeper", "Running")
+    assert sleepers(own_plane)
+    own_plane.stop()
+    wait_until(lambda: not sleepers(own_plane), what="its processes are gone")
+
+
+def sleepers(plane: LocalPlane) -> list[str]:
+    """The processes that belong to Pods of this plane: their data directory is in their environment or arguments."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names are all that is wanted
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+                words = file.read().decode(errors="replace")
+        except OSError:
+            continue
+        if str(plane.data) in words and "edgewright\0up" not in words:
+            found.append(words)
+    return found
