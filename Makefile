@@ -54,8 +54,12 @@ help: ## Print this list.
 		/^##@ / { printf "\n%s%s%s\n", bold, substr($$0, 5), plain } \
 		/^[a-z]+:.*## / { printf "  %s%-11s%s %s\n", cyan, $$1, plain, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+.PHONY: demo
+demo: venv ## Show the embedded control plane at work: start it, declare something, run a Pod, kill it, lose nothing.
+	@$(BIN)/python hack/demo.py
+
 # The steps of `make test`, in order: what fails soonest comes first, and what follows `kubernetes` needs it.
-STEPS := lint unit kubernetes cluster
+STEPS := lint unit kubernetes local conformance cluster
 
 .PHONY: test
 test: venv ## Run lint and every suite, and print how long each took (SKIP="cluster" leaves steps out).
@@ -63,11 +67,11 @@ test: venv ## Run lint and every suite, and print how long each took (SKIP="clus
 	for step in $(STEPS); do \
 		reason=; \
 		case " $(SKIP) " in *" $$step "*) reason="SKIP asks for it";; esac; \
-		if test "$$(uname -s)" != Linux; then case $$step in kubernetes|cluster) reason="it needs Linux";; esac; fi; \
+		if test "$$(uname -s)" != Linux; then case $$step in kubernetes|local|conformance|cluster) reason="it needs Linux";; esac; fi; \
 		if test -n "$$reason"; then skipped+="  $$step: $$reason"$$'\n'; continue; fi; \
 		echo "== $$step"; started=$$(date +%s); result=passed; $(MAKE) $$step || { result=FAILED; code=1; }; \
 		table+=$$(printf '  %-11s %-7s %5d s' $$step $$result $$(($$(date +%s) - started)))$$'\n'; \
-		if test $$step = kubernetes -a $$result = FAILED; then skipped+="  cluster: Kubernetes could not be built"$$'\n'; break; fi; \
+		if test $$step = kubernetes -a $$result = FAILED; then skipped+="  local, conformance, cluster: Kubernetes could not be built"$$'\n'; break; fi; \
 	done; \
 	skipped+=$$(sed -n 's/<testcase/\n&/gp' build/reports/*.xml 2>/dev/null | \
 		sed -nE 's/^<testcase classname="([^"]*)" name="([^"]*)".*<skipped [^>]*message="([^"]*)".*/  \1.\2: \3/p' | \
@@ -101,6 +105,20 @@ else
 	$(BIN)/pytest tests/unit -m "not soak" $(ARGS)
 endif
 
+# Of Kubernetes they need kubectl alone.
+.PHONY: local
+local: venv kubernetes ## Run the tests of `edgewright up` as a process: it is killed, filled, asked wrongly (ARGS="-k kill" runs some).
+	@mkdir -p build/reports
+	$(BIN)/pytest tests/local -m "not soak" --junitxml=build/reports/local.xml $(ARGS)
+
+# NAME="Watchers" runs the tests that have this in their name.
+NAME ?=
+
+.PHONY: conformance
+conformance: venv kubernetes ## Run Kubernetes' own conformance tests on `edgewright up` (NAME="Watchers" runs some).
+	@$(BIN)/python hack/kubernetes/build.py e2e.test
+	$(BIN)/python -m tests.conformance $(if $(NAME),"$(NAME)")
+
 .PHONY: cluster
 cluster: venv kubernetes ## Run the tests on a real Kubernetes, which they start and stop (ARGS="-k lease" runs some).
 	@mkdir -p build/reports
@@ -111,7 +129,7 @@ cluster: venv kubernetes ## Run the tests on a real Kubernetes, which they start
 .PHONY: soak
 soak: venv kubernetes ## Run the random tests at length and print the seed (SEED=7 repeats a run).
 	@echo "soak: seed $(SEED) (repeat with: make soak SEED=$(SEED))"
-	HYPOTHESIS_PROFILE=soak EDGEWRIGHT_SEED=$(SEED) $(BIN)/pytest tests/unit tests/cluster -m "soak or hypothesis" --hypothesis-seed=$(SEED) $(ARGS) \
+	HYPOTHESIS_PROFILE=soak EDGEWRIGHT_SEED=$(SEED) $(BIN)/pytest tests/unit tests/local tests/cluster -m "soak or hypothesis" --hypothesis-seed=$(SEED) $(ARGS) \
 		|| { code=$$?; echo "soak: failed with seed $(SEED) (repeat with: make soak SEED=$(SEED))"; exit $$code; }
 
 .PHONY: bench

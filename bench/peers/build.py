@@ -8,9 +8,7 @@ standard library.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib.util
-import os
 import subprocess
 import sys
 import time
@@ -34,28 +32,19 @@ def kubernetes_build() -> Any:
 
 def program() -> Path:
     """Where the peer of these sources is, or will be."""
-    digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum", "main.go"):
-        digest.update((SOURCE / name).read_bytes())
-    home: Path = kubernetes_build().cache_home()
-    return home / "bench" / digest.hexdigest()[:12] / "controller-runtime"
+    found: Path = kubernetes_build().program_of(SOURCE, among="bench")
+    return found
 
 
 def build() -> Path:
     """Builds the peer where it is missing; it appears whole or not at all."""
-    target = program()
-    if target.exists():
-        return target
-    go = kubernetes_build().find_go()
+    if program().exists():
+        return program()
     print("bench: building the controller-runtime peer ...", flush=True)
     started = time.monotonic()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    command = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(part), "."]
-    subprocess.run(command, cwd=SOURCE, env=kubernetes_build().go_environment(), check=True)
-    part.rename(target)
+    built: Path = kubernetes_build().build_module(SOURCE, among="bench")
     print(f"bench: built in {time.monotonic() - started:.0f} s", flush=True)
-    return target
+    return built
 
 
 def main() -> int:
