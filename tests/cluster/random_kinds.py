@@ -40,15 +40,15 @@ class Sort:
 
 
 def as_stored(obj: Object) -> Object:
-    """The custom object with what has a default said, and without labels that are null.
+    """The custom object with what has a default said, and without what is empty or null in its metadata.
 
     The real server stores an object that was applied before all that is made right: the next write, if it changes
     nothing, is one there all the same, and its version tells.
     """
-    about = obj["metadata"]
+    about = dict(obj["metadata"])
     if "labels" in about:
-        labels = {name: value for name, value in about["labels"].items() if value is not None}
-        obj = {**obj, "metadata": {**about, "labels": labels}}
+        about["labels"] = {name: value for name, value in about["labels"].items() if value is not None}
+    obj = {**obj, "metadata": {name: value for name, value in about.items() if value}}
     spec = obj.get("spec")
     if not isinstance(spec, dict) or obj["kind"] != "Widget":
         return obj
