@@ -99,7 +99,12 @@ format: venv ## Format the code and mend what ruff can mend.
 unit: venv ## Run the tests that need no cluster, and hold the code above 95 % coverage (ARGS="-k queue" runs some).
 	@mkdir -p build/reports build/coverage
 ifeq ($(strip $(ARGS)),)
-	$(BIN)/coverage run -m pytest tests/unit -m "not soak" --junitxml=build/reports/unit.xml
+	@rm -f build/coverage/data*; code=0; \
+	echo "two halves side by side: tests/unit/local, whose output comes second, and the rest"; \
+	$(BIN)/coverage run --parallel-mode -m pytest tests/unit/local -m "not soak" --junitxml=build/reports/unit-local.xml >build/reports/unit-local.log 2>&1 & beside=$$!; \
+	$(BIN)/coverage run --parallel-mode -m pytest tests/unit --ignore=tests/unit/local -m "not soak" --junitxml=build/reports/unit.xml || code=$$?; \
+	wait $$beside || code=$$?; cat build/reports/unit-local.log; exit $$code
+	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else
 	$(BIN)/pytest tests/unit -m "not soak" $(ARGS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +160,10 @@ def _values(option: Any) -> str:
         return ""
     if option.metavar:
         return f"`{option.metavar}`" + (f" (default `{option.default}`)" if option.default else "")
-    taken = option.type_descriptor.annotation
-    if issubclass(taken, Enum):
-        names = ", ".join(f"`{choice.value}`" for choice in taken)
+    if option.type.name == "choice":
+        names = ", ".join(f"`{choice}`" for choice in option.type.choices)
         return f"{names} (default `{option.default.value}`)"
-    return {Path: "a path", str: "a text", int: "a number", float: "a number"}[taken]
+    return {"path": "a path", "str": "a text", "int": "a number", "float": "a number"}[option.type.name]
 
 
 def pages() -> dict[str, str]:

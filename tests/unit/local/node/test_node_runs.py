@@ -403,7 +403,11 @@ async def test_without_mount_namespaces_volumes_are_refused_and_the_rest_runs(
     assert "run the node as root" in state(pod)["waiting"]["message"]
 
 
-async def test_a_container_has_scratch_folders_of_its_own_and_nested_mounts(directory: Path) -> None:
+async def test_a_container_has_scratch_folders_of_its_own_and_nested_mounts(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A checkout below /tmp has the tests' Python there, which every container may see.
+    monkeypatch.setattr("edgewright.local.node.node.program_folders", tuple)
     api = FakeApi()
     scratch = "/tmp"
     mounts = [{"name": "e", "mountPath": f"{scratch}/deep/er"}, {"name": "e", "mountPath": "/out"}]
