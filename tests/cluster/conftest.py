@@ -44,6 +44,12 @@ def local_plane(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
     yield from run(request, LocalPlane)
 
 
+@pytest.fixture(scope="session")
+def compared_plane(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
+    """The `edgewright up` that is compared with `counterpart`: it has what those tests make, and no other kinds."""
+    yield from run(request, LocalPlane)
+
+
 @pytest.fixture(scope="session", params=["cluster", "local_plane"], ids=["real", "local"])
 def api_server(request: pytest.FixtureRequest) -> ApiServer:
     """Each of the shared API servers in turn: what is tested must be the same on both."""

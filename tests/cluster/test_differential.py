@@ -67,9 +67,9 @@ def _held(server: ApiServer, title: str, exchange: Exchange) -> list[Answer]:
 
 
 @pytest.fixture(scope="module")
-def pair(request: pytest.FixtureRequest, counterpart: ControlPlane, local_plane: LocalPlane) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest, counterpart: ControlPlane, compared_plane: LocalPlane) -> Iterator[Pair]:
     """Both servers; what waits long has been begun, if it is to be tested at all."""
-    both = Pair(counterpart, local_plane)
+    both = Pair(counterpart, compared_plane)
     titles = {item.callspec.params.get("title") for item in request.session.items if hasattr(item, "callspec")}
     for title, exchange in EXCHANGES.items():
         if exchange.early and title in titles:

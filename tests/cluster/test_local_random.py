@@ -47,16 +47,16 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(counterpart: ControlPlane, local_plane: LocalPlane) -> Iterator[Both]:
+def both(counterpart: ControlPlane, compared_plane: LocalPlane) -> Iterator[Both]:
     """Both servers, with the custom kinds."""
-    for server in (counterpart, local_plane):
+    for server in (counterpart, compared_plane):
         for definition in random_kinds.DEFINITIONS:
             if not server.exists(f"{_CRDS}/{definition['metadata']['name']}"):
                 server.request("POST", _CRDS, definition)
         for plural in ("widgets", "gadgets"):
             path = f"/apis/{random_kinds.GROUP}/v1/{plural}"
             wait_until(functools.partial(server.exists, path), what=f"{plural} are served")
-    made = Both(counterpart, local_plane)
+    made = Both(counterpart, compared_plane)
     yield made
     made.close()
 
