@@ -42,10 +42,6 @@ class Kinds:
         """A kind whose objects have this name in the store."""
         return self._by_storage.get(storage)
 
-    def has_version(self, group: str, version: str) -> bool:
-        """Whether anything is served in this version of a group."""
-        return any(path[:2] == (group, version) for path in self._by_path)
-
     def has_builtin(self, group: str) -> bool:
         """Whether a built-in kind is served in this group."""
         return any(each.kind.group == group for each in self._builtin)

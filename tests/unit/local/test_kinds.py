@@ -28,11 +28,11 @@ def test_custom_kinds_come_and_go_and_the_built_in_ones_stay() -> None:
     known.set_custom(custom.served(widgets()))
     assert known.revision == before + 1
     assert known.find(GROUP, "v1beta1", "widgets") is not None
-    assert known.has_version(GROUP, "v1")
+    assert known.find(GROUP, "v1", "widgets") is not None
     assert {each.kind.kind for each in known.all()} - {each.kind.kind for each in known.builtin()} == {"Widget"}
     known.set_custom([])
     assert known.find(GROUP, "v1", "widgets") is None
-    assert not known.has_version(GROUP, "v1")
+    assert not any(each.kind.group == GROUP for each in known.all())
     assert known.all() == known.builtin()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from email.utils import parseaddr
 from typing import Any
 
@@ -89,12 +89,6 @@ def day(text: str) -> datetime | None:
     except ValueError:
         return None
     return datetime(begin.year, begin.month, begin.day, tzinfo=UTC)
-
-
-def span(text: str) -> timedelta | None:
-    """A duration as Python has it, to the microsecond."""
-    nanoseconds = duration(text)
-    return None if nanoseconds is None else timedelta(microseconds=nanoseconds // 1000)
 
 
 def has(name: str, text: str) -> bool:

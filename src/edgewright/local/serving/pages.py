@@ -23,8 +23,6 @@ VERSION: Final = "v1.36.3"
 """The Kubernetes whose API this is."""
 _AGGREGATED: Final = (("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"),)
 _HEADERS: Final = {"Cache-Control": "no-cache, private"}
-_OPENAPI_V2_MEDIA: Final = "application/json"
-_IMMUTABLE: Final = {"Cache-Control": "public, immutable", "Vary": "Accept"}
 
 
 class Pages:

@@ -47,7 +47,9 @@ DEFINITION: dict[str, Any] = {
 async def with_a_gadget(directory: Path) -> AsyncIterator[Api]:
     async with serving(directory) as api, running(Definitions(api.store, api.kinds, clock=SystemClock()).run()):
         await api.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
-        await wait_until_async(lambda: api.kinds.has_version("example.io", "v1"), what="gadgets are served")
+        await wait_until_async(
+            lambda: api.kinds.find("example.io", "v1", "gadgets") is not None, what="gadgets are served"
+        )
         body = {"apiVersion": "example.io/v1", "kind": "Gadget", "metadata": {"name": "a"}, "spec": {"size": 3}}
         await api.made(GADGETS, body)
         yield api
