@@ -7,7 +7,6 @@ on when it ends, and is found again by the next start on the same data directory
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import ssl
 from collections.abc import Awaitable, Iterator, Sequence
@@ -21,6 +20,7 @@ from edgewright.cli import machine
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.cli.running import stop_on_signals
+from edgewright.local.locking import Taken, lock
 from edgewright.runtime import Client, Manager, config
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.tls import ConfigError, Pem, certificates_in, read_bytes
@@ -158,16 +158,15 @@ def locked(directory: Path) -> Iterator[None]:
     """Keeps a second node from the same directory: it would run every Pod a second time."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(directory / "node.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        held = lock(directory / "node.lock")
+    except Taken:
+        raise Failed(f"{directory} is in use by another node: stop it, or choose another directory") from None
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be used: {error.strerror or error}") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-    except BlockingIOError:
-        raise Failed(f"{directory} is in use by another node: stop it, or choose another directory") from None
     finally:
-        os.close(lock)
+        os.close(held)
 
 
 def log_tls(

@@ -7,7 +7,6 @@ answers with what was not written: each row carries a checksum, and a file that 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import zlib
@@ -15,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgewright.local.history import Change, ChangeType, Expired, Stored, StoreKey
+from edgewright.local.locking import Taken, lock
 
 FORMAT = 1
 """The version of the tables below, kept in the file as its user_version."""
@@ -190,13 +190,10 @@ def _take(directory: Path) -> int:
     """Makes the directory and locks it for this process; the lock goes with the process, however it ends."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
-    lock = os.open(directory / "store.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
+        return lock(directory / "store.lock")
+    except Taken as error:
         raise StoreBusy(f"{directory} is in use by another process: stop it, or choose another directory") from error
-    return lock
 
 
 def _checksum(stored: Stored) -> int:

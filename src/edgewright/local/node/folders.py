@@ -7,7 +7,6 @@ processes are `processes`, and what to do is decided in `lifecycle`.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from edgewright.local.locking import Taken, lock
 from edgewright.local.node.processes import Identity
 from edgewright.runtime.objects import Struct
 
@@ -268,15 +268,12 @@ class NodeFolder:
         """Makes it, closes it to others, and removes what an earlier node did not get to remove."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
+            self._lock = lock(self.path / "lock")
+        except Taken:
             raise FolderTaken(
                 f"another node works with {self.path}: stop it, or give this one another folder"
             ) from None
-        self._lock = lock
         (self.path / "pods").mkdir(mode=0o700, exist_ok=True)
         for entry in (self.path / "pods").iterdir():
             if entry.name.endswith(".gone"):
