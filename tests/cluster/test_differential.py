@@ -9,6 +9,7 @@ import difflib
 import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 
 import pytest
@@ -16,8 +17,10 @@ import pytest
 from tests.cluster.differential import known
 from tests.cluster.differential.every_exchange import EXCHANGES, OWN_FAULTS
 from tests.cluster.differential.exchange import Answer, Asker, Exchange
+from tests.cluster.differential.forgetting import FORGOTTEN
 from tests.cluster.differential.normalise import Normaliser
 from tests.harness import ApiServer, ControlPlane, LocalPlane
+from tests.harness.fixtures import run
 
 
 class Pair:
@@ -78,6 +81,15 @@ def pair(request: pytest.FixtureRequest, counterpart: ControlPlane, compared_pla
     both.close()
 
 
+@pytest.fixture(scope="module")
+def forgetful_pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """Both servers, for what takes an end of each of them."""
+    with contextmanager(run)(request, ControlPlane) as real, contextmanager(run)(request, LocalPlane) as local:
+        both = Pair(real, local)
+        yield both
+        both.close()
+
+
 @pytest.mark.parametrize("title", EXCHANGES)
 def test_both_servers_answer_alike_and_store_the_same(title: str, pair: Pair) -> None:
     pair.compare(*pair.hold(title, EXCHANGES[title]))
@@ -89,6 +101,13 @@ def test_what_the_real_server_takes_for_its_own_fault_is_the_clients_here(title:
     real, local = pair.hold(title, OWN_FAULTS[title])
     assert any(_own_fault(each) for each in real)
     pair.compare([_clients_fault(each) if _own_fault(each) else each for each in real], local)
+
+
+@pytest.mark.parametrize("title", FORGOTTEN)
+def test_both_servers_say_alike_what_they_have_forgotten(title: str, forgetful_pair: Pair) -> None:
+    real, local = forgetful_pair.hold(title, FORGOTTEN[title])
+    assert "410" in str([answer.body for answer in real])
+    forgetful_pair.compare(real, local)
 
 
 def test_every_known_difference_is_one_and_has_a_reason(pair: Pair) -> None:

@@ -80,6 +80,10 @@ class ApiServer(ABC):
         """Whether each new namespace gets its default ServiceAccount."""
 
     @abstractmethod
+    def forget_history(self) -> None:
+        """Guarantees that a watch from any resourceVersion that was seen before gets 410 Expired."""
+
+    @abstractmethod
     def _choose_ports(self) -> None:
         """Takes ports that are free now, and writes the administrator's kubeconfig for them."""
 

@@ -6,12 +6,14 @@ ended by `stop`. Its authority is made here, before the first start, so that one
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import sysconfig
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from edgewright.local.access import Authority
+from edgewright.local.store import Store
 from edgewright.runtime.clock import SystemClock
 
 from .apiserver import ApiServer, RequestError
@@ -63,6 +65,19 @@ class LocalPlane(ApiServer):
         if self._node and self._processes and self.api.running:
             self._end_pods()
         super().stop(keep=keep)
+
+    def forget_history(self) -> None:
+        """Guarantees that a watch from any resourceVersion that was seen before gets 410 Expired."""
+        self.api.kill()
+        asyncio.run(self._compact())
+        self.api.restart()
+
+    async def _compact(self) -> None:
+        store = await Store.open(self.data, clock=SystemClock())
+        try:
+            await store.compact(store.revision)
+        finally:
+            await store.close()
 
     def _choose_ports(self) -> None:
         self.port = free_port()

@@ -95,6 +95,10 @@ def exchange(
     return Exchange(steps=steps, stored=stored, early=early, select=select)
 
 
+FORGET = Step(method="FORGET", path="", compared=False)
+"""No request: the server is made to forget all that was before, and to answer again."""
+
+
 def get(path: str, accept: str = "", **settings: Any) -> Step:
     """A read."""
     return Step(method="GET", path=path, headers={"Accept": accept} if accept else {}, **settings)
@@ -183,6 +187,10 @@ class Asker:
         written: dict[str, None] = {}
         try:
             for step in wanted.steps:
+                if step is FORGET:
+                    self._server.forget_history()
+                    seen.append(Answer(title=step.method, code=0, body=None))
+                    continue
                 path = filled(step.path, names)
                 body = filled(step.body(seen) if callable(step.body) else step.body, names)
                 headers = {name: filled(value, names) for name, value in step.headers.items()}

@@ -26,6 +26,7 @@ _CONTROLLERS = re.compile(r"^(kube-controller-manager|edgewright)$")
 _NEAR = timedelta(hours=1)
 _MADE_UP = 5
 _NODE_PORTS = range(30000, 33000)  # a dry run may show one a little beyond those that are given out
+_TOO_OLD = re.compile(r"too old resource version: \d+ \(\d+\)")
 _TAKEN_PORT = re.compile(r"(?<=Invalid value: )3\d{4}(?=: provided port is already allocated)")
 
 
@@ -132,6 +133,7 @@ class Normaliser:
         for name, shown in self._names.items():
             text = text.replace(name, shown)
         text = _RECORD.sub(lambda found: self._versions.get(found[0], found[0]), text)
+        text = _TOO_OLD.sub("too old resource version: <asked> (<oldest>)", text)
         text = _TAKEN_PORT.sub("<node port>", text)
         text = _CONTROLLERS.sub("<controller>", text)
         text = _UID.sub(lambda found: _numbered(self._uids, found[0], "uid"), text)

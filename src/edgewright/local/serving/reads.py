@@ -25,6 +25,7 @@ from edgewright.local.serving.options import ListOptions, refused_version
 from edgewright.runtime.objects import RawObject
 
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - the version of a page token, no secret
+_LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 _PAGE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
@@ -156,11 +157,11 @@ async def _listing(asked: _Asked, at: int | None, after: StoreKey | None, *, lim
     else:
         try:
             if at < store.history.compacted:
-                raise Expired(f"too old resource version: {at} ({store.history.compacted})")
+                raise Expired(_LIST_TOO_OLD)
             listing = await store.list_at(at, resource, namespace, after=after, limit=limit)
-        except Expired as error:
+        except Expired:
             if after is None:
-                raise expired(str(error)) from None
+                raise expired(_LIST_TOO_OLD) from None
             raise expired(_PAGE_TOO_OLD, token=_encode_token(-1, after, namespace or "")) from None
     return Page(items=listing.items, revision=listing.revision, remaining=listing.remaining)
 
@@ -174,6 +175,8 @@ def _with_token(asked: _Asked, listing: Page, *, more: bool) -> Page:
 
 def _encode_token(revision: int, last: StoreKey, namespace: str) -> str:
     start = f"{last.namespace}/{last.name}" if last.namespace and not namespace else f"/{last.name}"
+    if revision < 0:  # a token that goes on with what there is now is written so by the real server
+        start = start.removeprefix("/")
     text = json.dumps({"v": _TOKEN_VERSION, "rv": revision, "start": f"{start}\0"}, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
