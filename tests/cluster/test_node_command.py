@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from edgewright.local.access import Authority
 from edgewright.runtime.clock import SystemClock
+from tests.cluster.nodecommand import running_node
 from tests.harness import ApiServer, ControlPlane, LocalPlane, wait_until
-from tests.unit.cli.command import PROGRAM, edgewright, environment, sentence
-
-HELLO = f"{sys.executable} -c 'import sys; print(\"hello\", *sys.argv[1:])'"
-
-
-@contextmanager
-def running_node(server: ApiServer, folder: Path, name: str, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """The command, until the block ends; its Node object goes afterwards."""
-    command: list[str | Path] = [PROGRAM, "node", "--name", name, "--kubeconfig", server.kubeconfig]
-    command += ["--data", folder / "node", "--image", f"hello={HELLO}", *arguments]
-    with (folder / "node.log").open("w") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            text=True,
-            env=environment(HOME=str(folder)),
-        )
-    try:
-        wait_until(lambda: node_is_ready(server, name), what=f"{name} is Ready, see {folder / 'node.log'}")
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        if server.exists(f"/api/v1/nodes/{name}"):
-            server.request("DELETE", f"/api/v1/nodes/{name}")
-
-
-def node_is_ready(server: ApiServer, name: str) -> bool:
-    if not server.exists(f"/api/v1/nodes/{name}"):
-        return False
-    conditions = server.request("GET", f"/api/v1/nodes/{name}")["status"].get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+from tests.unit.cli.command import edgewright, sentence
 
 
 def pod(node: str, *words: str, image: str = "hello") -> dict[str, Any]:

@@ -121,7 +121,7 @@ async def run(
                 forwarder = ServiceForwarder(addresses=addresses)
                 stack.push_async_callback(forwarder.close)
                 manager = Manager(Client(settings), name="edgewright-node")
-                forwarder.add(manager)
+                forwarder.add(manager, node=name)
                 parts.append(asyncio.create_task(manager.run(), name="services"))
             parts.append(asyncio.create_task(announce(runs.ready(), name, settings.server), name="announcement"))
             await until(stop, parts)

@@ -88,6 +88,7 @@ class _Compaction:
 
 
 _Decided: TypeAlias = list[tuple[_Operation, Change]]
+_Refused: TypeAlias = list[tuple[_Operation, Exception]]
 
 
 @dataclass
@@ -260,12 +261,12 @@ class Store:
                 await self._wake.wait()
                 continue
             group, self._waiting = self._waiting, []
-            decided = self._decide([each for each in group if isinstance(each, _Operation)])
+            decided, refused = self._decide([each for each in group if isinstance(each, _Operation)])
             cuts = [each for each in group if isinstance(each, _Compaction)]
             try:
                 await self._commit_group([change for _, change in decided], [each.upto for each in cuts])
             except Exception as error:
-                for operation, _ in decided:
+                for operation, _ in (*decided, *refused):
                     _refuse(operation.answer, error)
                 for cut in cuts:
                     _refuse(cut.answer, error)
@@ -273,6 +274,8 @@ class Store:
             for operation, change in decided:
                 if not operation.answer.done():
                     operation.answer.set_result(change.stored)
+            for operation, problem in refused:
+                _refuse(operation.answer, problem)
             for cut in cuts:
                 if not cut.answer.done():
                     cut.answer.set_result(None)
@@ -308,10 +311,14 @@ class Store:
         if changes:
             self.history.publish(changes)
 
-    def _decide(self, operations: Sequence[_Operation]) -> Sequence[tuple[_Operation, Change]]:
-        """Each operation on the state that those before it leave; one that is refused does not touch the others."""
+    def _decide(self, operations: Sequence[_Operation]) -> tuple[_Decided, _Refused]:
+        """Each operation on the state that those before it leave; one that is refused does not touch the others.
+
+        Who is refused because of another write of the group hears of it only when that one is there to be read.
+        """
         ahead: dict[StoreKey, Stored | None] = {}
         decided: _Decided = []
+        refused: _Refused = []
         for each in operations:
             if each.answer.done():  # the caller has gone away
                 continue
@@ -319,11 +326,11 @@ class Store:
             try:
                 change = each.decide(current, self.revision + len(decided) + 1)
             except Exception as error:  # whatever the caller's `make` raised is the caller's answer
-                each.answer.set_exception(error)
+                refused.append((each, error))
                 continue
             ahead[each.key] = None if change.type is ChangeType.DELETED else change.stored
             decided.append((each, change))
-        return decided
+        return decided, refused
 
     def _load(self, stored: Stored) -> None:
         collection = self._collections.setdefault(stored.key.resource, _Collection())

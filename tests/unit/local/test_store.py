@@ -55,6 +55,36 @@ async def test_one_refused_write_does_not_fail_the_others_of_its_group(tmp_path:
     await store.close()
 
 
+async def test_who_is_refused_because_of_a_write_can_read_what_it_wrote(tmp_path: Path) -> None:
+    """Both are in one group: the refusal must not come before the write that it is about is there."""
+    store = await opened(tmp_path)
+
+    async def second() -> object:
+        try:
+            await store.create(key("x"), body)
+        except AlreadyThere:
+            return store.get(key("x"))
+        return "made twice"
+
+    made, seen = await asyncio.gather(store.create(key("x"), body), second())
+    assert seen == made
+    await store.close()
+
+
+async def test_who_is_refused_because_of_a_write_that_fails_hears_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(tmp_path)
+
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(store._database, "commit", full)
+    answers = await asyncio.gather(store.create(key("x"), body), store.create(key("x"), body), return_exceptions=True)
+    assert [str(each) for each in answers] == ["the disk is full"] * 2
+    await store.close()
+
+
 async def test_pages_of_an_older_revision_are_consistent_until_compacted(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     for name in "dbca":

@@ -58,11 +58,6 @@ class Pool:
         self._addresses = tuple(str(ipaddress.IPv4Address(address)) for address in addresses)
         self._loopback = ipaddress.IPv4Network(loopback)
 
-    @property
-    def shared(self) -> bool:
-        """Whether Services share addresses that were named, instead of having a loopback address each."""
-        return bool(self._addresses)
-
     def __contains__(self, address: object) -> bool:
         """Whether the pool can give this address."""
         if self._addresses:

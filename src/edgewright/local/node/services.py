@@ -2,7 +2,8 @@
 
 `ServiceForwarder.add` registers a controller that reads Services and EndpointSlices, writes the address to the
 Service's status, and tells `forwarding` what to listen for: the LoadBalancer address, the ClusterIP where that is a
-loopback address, and node ports on 127.0.0.1. What a Service waits for is an Event on it. It never touches Pods.
+loopback address, and node ports on 127.0.0.1. Beside a real API server, which takes no loopback address into an
+EndpointSlice, it also reads the Pods of its own node. What a Service waits for is an Event on it. It never writes Pods.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from edgewright.local.controllers.resources import SERVICE_NAME, EndpointSlice, Service, ServicePort
+from edgewright.local.controllers.resources import SERVICE_NAME, EndpointSlice, Pod, Service, ServicePort
+from edgewright.local.controllers.slices import endpoint, ports, selects
 from edgewright.local.node.forwarding import Backend, Bind, Forwarder, Limits, Route
 from edgewright.local.node.pool import LOOPBACK, Claim, Pool, ranges_of
 from edgewright.runtime import DONE, Change, For, Key, Manager, Maps, Result, again
+from edgewright.runtime.cache import Cache
+from edgewright.runtime.controller import Source
 from edgewright.runtime.errors import NotFound
+from edgewright.runtime.objects import Resource
 from edgewright.runtime.predicates import anything
 
 NODE_ADDRESS = "127.0.0.1"
@@ -56,9 +61,9 @@ def backends(port: ServicePort, slices: Iterable[EndpointSlice]) -> tuple[Backen
     ending: set[Backend] = set()
     for found in slices:
         numbers = [each.port for each in found.ports or () if (each.name or "") == port.name and each.port]
-        for endpoint in found.endpoints or ():
-            said = endpoint.conditions
-            reached = {Backend(endpoint.addresses[0], number) for number in numbers if endpoint.addresses}
+        for each in found.endpoints or ():
+            said = each.conditions
+            reached = {Backend(each.addresses[0], number) for number in numbers if each.addresses}
             if said.ready is not False:
                 ready |= reached
             elif said.serving and said.terminating:
@@ -108,9 +113,10 @@ class ServiceForwarder:
         self._given: dict[Key, tuple[str, str]] = {}  # uid and address, until the cache has them
         self._waiting: dict[Key, str] = {}  # who waits, and what it was told
         self._told: dict[tuple[Key, Bind], str] = {}
+        self._pods: Cache[Pod] | None = None
 
-    def add(self, manager: Manager) -> None:
-        """Registers the controller."""
+    def add(self, manager: Manager, *, node: str = "") -> None:
+        """Registers the controller; `node` is whose Pods are found though no EndpointSlice may name them."""
         self._client = manager.client
         self._recorder = manager.recorder
         self._services = manager.cache(Service)
@@ -124,13 +130,17 @@ class ServiceForwarder:
             ("outcome",),
             registry=manager.metrics.registry,
         )
-        manager.controller(
-            "services",
-            self._reconcile,
+        sources: list[Source] = [
             For(self._services, when=anything),
             Maps(self._slices, _service_of),
             Maps(self._services, self._affected, when=_claims_differ),
-        )
+        ]
+        if node:
+            self._pods = manager.cache(Pod, fields=f"spec.nodeName={node}")
+            self._pods.add_index("namespace", _namespace_of)
+            self._services.add_index("namespace", _namespace_of)
+            sources.append(Maps(self._pods, self._services_of))
+        manager.controller("services", self._reconcile, *sources)
 
     async def close(self) -> None:
         """Stops listening and ends every connection."""
@@ -148,8 +158,6 @@ class ServiceForwarder:
 
     def _affected(self, service: Service) -> Iterable[Key]:
         """Whom a change of a Service's claim may concern: those that wait, and those at the same address."""
-        if not self.pool.shared:
-            return ()
         address = address_of(service)
         return [*self._waiting, *(each.key for each in self._services.by("load balancer address", address) if address)]
 
@@ -160,10 +168,25 @@ class ServiceForwarder:
             await self.forwarder.offer(key, {})
             return DONE
         address = await self._settle_address(service)
-        wanted = routes(service, self._slices.by("service", key), address=address)
+        wanted = routes(service, [*self._slices.by("service", key), *self._own_pods(service)], address=address)
         faults = await self.forwarder.offer(key, wanted)
         self._tell(service, faults)
         return again(_TRY_AGAIN_SECONDS) if faults else DONE
+
+    def _services_of(self, pod: Pod) -> Iterable[Key]:
+        return [each.key for each in self._services.by("namespace", pod.metadata.namespace) if selects(each, pod)]
+
+    def _own_pods(self, service: Service) -> list[EndpointSlice]:
+        """The Pods of our own node with loopback addresses, in the form in which others are found."""
+        if self._pods is None:
+            return []
+        found = (each for each in self._pods.by("namespace", service.metadata.namespace) if selects(service, each))
+        served = ((endpoint(service, pod), ports(service, pod)) for pod in found)
+        return [
+            EndpointSlice(endpoints=(each,), ports=numbers)
+            for each, numbers in served
+            if each is not None and _on_loopback(each.addresses[0])
+        ]
 
     async def _settle_address(self, service: Service) -> str:
         """The address that the Service has now, in its status too; empty where it has none."""
@@ -225,6 +248,10 @@ class ServiceForwarder:
 def _service_of(found: EndpointSlice) -> Iterable[Key]:
     name = found.metadata.labels.get(SERVICE_NAME)
     return (Key(found.metadata.namespace, name),) if name else ()
+
+
+def _namespace_of(found: Resource) -> Iterable[str]:
+    return (found.metadata.namespace,)
 
 
 def _claims_differ(change: Change[Any]) -> bool:

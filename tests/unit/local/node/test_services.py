@@ -18,6 +18,7 @@ from edgewright.local.node.services import ServiceForwarder, backends, balanced,
 from edgewright.runtime import Manager
 from tests.unit.local.controllers.miniature import (
     EVENT,
+    POD,
     SERVICE,
     SLICE,
     Miniature,
@@ -134,11 +135,11 @@ def test_one_that_waits_is_told_the_flag_that_helps() -> None:
 
 
 @asynccontextmanager
-async def forwarding(server: Miniature, **settings: Any) -> AsyncIterator[ServiceForwarder]:
+async def forwarding(server: Miniature, *, node: str = "", **settings: Any) -> AsyncIterator[ServiceForwarder]:
     services = ServiceForwarder(**settings)
 
     def add(manager: Manager) -> None:
-        services.add(manager)
+        services.add(manager, node=node)
 
     async with controlled(server, add):
         try:
@@ -209,6 +210,29 @@ async def test_each_service_gets_an_own_address_that_is_forwarded_to_its_pod() -
         await until(lambda: Bind("TCP", addresses[0], 4433) not in services.forwarder.binds)
 
 
+def pod_at(address: str, *, ready: bool) -> dict[str, Any]:
+    condition = {"type": "Ready", "status": str(ready), "reason": "Test"}
+    return {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "conditions": [condition]}
+
+
+async def test_pods_of_ones_own_node_are_found_though_no_slice_may_name_their_loopback_addresses() -> None:
+    async with miniature() as server, forwarding(server, node="edge", addresses=[LAN]) as services:
+        make(server, "one", selector={"app": "one"}, ports=[{"port": 4433, "targetPort": 4433}])
+        place: dict[str, Any] = {"spec": {"nodeName": "edge"}, "metadata": {"labels": {"app": "one"}}}
+        server.make(POD, "here", **place, status=pod_at("127.128.0.9", ready=True))
+        server.make(POD, "elsewhere", **place, status=pod_at("10.0.0.9", ready=True))
+        server.make(POD, "later", **place, status=pod_at("127.128.0.10", ready=False))
+        bind = Bind("TCP", LAN, 4433)
+        await forwarded(services, bind)
+
+        def reached() -> list[str]:
+            return [each.address for each in next(iter(services.forwarder._listeners[bind].routes.values())).backends]
+
+        assert reached() == ["127.128.0.9"]
+        server.make(POD, "later", **place, status=pod_at("127.128.0.10", ready=True))
+        await until(lambda: reached() == ["127.128.0.10", "127.128.0.9"])
+
+
 async def test_services_share_an_address_by_their_ranges_and_others_wait_until_there_is_room() -> None:
     async with miniature() as server, forwarding(server, addresses=[LAN]):
         make(server, "one", loadBalancerSourceRanges=["10.0.0.1/32"])
@@ -248,6 +272,17 @@ async def test_an_address_that_is_asked_for_is_given_where_it_is_in_the_pool() -
         make(server, "other", loadBalancerIP="203.0.113.1")
         await until(has(server, "second", "127.61.0.2"))
         await until(has(server, "other", LAN))
+
+
+async def test_one_that_asks_for_a_loopback_address_of_another_gets_it_when_that_one_goes() -> None:
+    async with miniature() as server, forwarding(server):
+        make(server, "first", loadBalancerIP="127.60.0.9")
+        await until(has(server, "first", "127.60.0.9"))
+        make(server, "second", loadBalancerIP="127.60.0.9")
+        await until(lambda: told(server, "second"))
+        assert address_of(server, "second") == ""
+        server.delete(SERVICE, "first")
+        await until(has(server, "second", "127.60.0.9"))
 
 
 async def test_many_at_once_never_get_the_same_address_twice() -> None:
