@@ -125,5 +125,5 @@ def test_every_target_of_the_makefile_has_a_sentence_that_make_alone_prints() ->
     for target in (name for names in targets for name in names.split()):
         assert re.search(rf"^{target}:.* ## [A-Z].*\.$", makefile, flags=re.MULTILINE), target
         assert re.search(rf"^  {target} +[A-Z].*\.$", printed, flags=re.MULTILINE), target
-    rules = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    rules = set(re.findall(r"^([a-z0-9]+):", makefile, flags=re.MULTILINE))
     assert rules == {name for names in targets for name in names.split()}

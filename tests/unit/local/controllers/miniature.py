@@ -219,11 +219,11 @@ class Miniature:
         return self.make(kind, name, key.namespace, **{**rest, "metadata": {**metadata, "name": name}})
 
     def _list(self, kind: Kind, key: Key, request: web.Request) -> list[RawObject]:
-        name = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        selector = request.query.get("fieldSelector", "")
         return [
             obj
-            for (namespace, own), obj in list(self.all(kind).items())
-            if key.namespace in {"", namespace} and name in {"", own}
+            for (namespace, _), obj in list(self.all(kind).items())
+            if key.namespace in {"", namespace} and _selected(obj, selector)
         ]
 
     def _target(self, path: str) -> tuple[Kind, Key, str]:
@@ -263,7 +263,7 @@ class Miniature:
             return _json(refusal.body, refusal.code)
         queue: asyncio.Queue[bytes] = asyncio.Queue()
         self._watches.setdefault(kind, []).append(queue)
-        name = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        selector = request.query.get("fieldSelector", "")
         try:
             response = web.StreamResponse()
             await response.prepare(request)
@@ -273,10 +273,19 @@ class Miniature:
             await response.write(msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": end}}) + b"\n")
             while True:
                 line = await queue.get()
-                if not name or f'"name":"{name}"'.encode() in line:
+                if _selected(msgspec.json.decode(line)["object"], selector):
                     await response.write(line)
         finally:
             self._watches[kind].remove(queue)
+
+
+def _selected(obj: RawObject, selector: str) -> bool:
+    """Whether a field selector of one field takes the object."""
+    path, _, wanted = selector.partition("=")
+    value: Any = obj
+    for part in path.split(".") if selector else ():
+        value = value.get(part, {})
+    return not selector or value == wanted
 
 
 def _json(body: Any, code: int = 200) -> web.Response:
