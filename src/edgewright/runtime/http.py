@@ -308,20 +308,20 @@ class Pool:
             if context is None:
                 return to_proxy  # the proxy reads along
             try:
-                return await _tunnel(to_proxy, _tunnel_request(address.authority, proxy), context, name)
+                await _dig(to_proxy, _tunnel_request(address.authority, proxy))
             except BaseException:
                 to_proxy.abort()
                 raise
+            return await _secured(to_proxy.transport, context, name)
 
     async def _connect(self, host: str, port: int, tls: ssl.SSLContext | None, name: str | None) -> Connection:
         sock = await self._dial(host, port)
         try:
-            loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(Connection, sock=sock, ssl=tls, server_hostname=name)
+            transport, connection = await asyncio.get_running_loop().create_connection(Connection, sock=sock)
         except BaseException:
             sock.close()
             raise
-        return connection
+        return connection if tls is None else await _secured(transport, tls, name)
 
     async def _dial(self, host: str, port: int) -> socket.socket:
         """The first of a name's addresses that answers."""
@@ -350,15 +350,26 @@ def _tunnel_request(authority: str, proxy: SplitResult) -> bytes:
     return f"{request}\r\n".encode()
 
 
-async def _tunnel(to_proxy: Connection, request: bytes, context: ssl.SSLContext, name: str | None) -> Connection:
-    """A secure connection to the server inside one to the proxy."""
+async def _dig(to_proxy: Connection, request: bytes) -> None:
+    """Has the proxy lead what follows to the server."""
     answer, _ = await to_proxy.stream(request)
     if answer.status != 200:
         raise ConnectionRefusedError(f"the proxy refused the tunnel with {answer.status}")
+
+
+async def _secured(inside: asyncio.Transport, context: ssl.SSLContext, name: str | None) -> Connection:
+    """A secure connection over one that stands.
+
+    Not in one step with the connecting: asyncio, cancelled between the two, forgets the transport that it has made,
+    and refuses every later connection that gets the same file descriptor.
+    """
     connection = Connection()
-    loop = asyncio.get_running_loop()
-    transport = await loop.start_tls(to_proxy.transport, connection, context, server_hostname=name)
-    if transport is None:
-        raise ConnectionResetError("the proxy closed the connection")
+    try:
+        transport = await asyncio.get_running_loop().start_tls(inside, connection, context, server_hostname=name)
+        if transport is None:
+            raise ConnectionResetError("the connection was closed before it was secure")
+    except BaseException:
+        inside.abort()
+        raise
     connection.connection_made(transport)
     return connection

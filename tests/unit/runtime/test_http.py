@@ -398,6 +398,24 @@ async def test_a_connection_opened_with_a_certificate_that_was_replaced_is_not_u
         await pool.close()
 
 
+async def test_an_opening_that_is_given_up_at_any_step_leaves_no_descriptor_behind(tmp_path: Path) -> None:
+    """A descriptor that asyncio still thinks in use would fail every later connection that gets its number."""
+    serving, trusting = contexts(tmp_path)
+    async with answering(b"a").running(serving) as server:
+        for steps in range(40):
+            pool = pool_for(server.port, tls=trusting)
+            opening = asyncio.create_task(pool.take())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            again = pool_for(server.port, tls=trusting)
+            assert await ask(again) == b"a", steps
+            await pool.close()
+            await again.close()
+        await settle()
+
+
 async def test_a_closed_connection_refuses_requests() -> None:
     with pytest.raises(ConnectionResetError):
         await Connection().exchange(REQUEST)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -70,8 +71,11 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
     if translated is None:
         return None
     try:
-        return re.compile(translated, re.ASCII)
-    except (re.error, OverflowError, RecursionError):
+        with warnings.catch_warnings():
+            # What Python warns of, such as `[a||b]`, it may read otherwise one day: RE2 is asked instead.
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(translated, re.ASCII)
+    except (re.error, OverflowError, RecursionError, FutureWarning):
         return None
 
 
