@@ -5,34 +5,72 @@ where the runtime itself writes them. `annotations`, `schema`, `crd`
 and `manifests` turn the kinds that are ours into CRD YAML. Nothing in this room talks to a server or a device.
 """
 
-from edgewright.api.crd import CustomResource, custom_resource_definition, custom_resource_definitions
-from edgewright.api.flashjob import MAX_DEVICES, FlashJob, FlashJobPhase, FlashJobSpec, FlashJobStatus
-from edgewright.api.instance import Instance, InstanceSpec, instance_crd
-from edgewright.api.namespace import Namespace, NamespaceStatus
-from edgewright.api.pod import (
-    Container,
-    ContainerState,
-    ContainerStatus,
-    ContainerTerminated,
-    ContainerWaiting,
-    EnvVar,
-    Pod,
-    PodSpec,
-    PodStatus,
-)
-from edgewright.api.service import (
-    LoadBalancerIngress,
-    LoadBalancerStatus,
-    Service,
-    ServicePort,
-    ServiceSpec,
-    ServiceStatus,
-)
-from edgewright.runtime.events import Event
-from edgewright.runtime.lease import Lease
+from typing import TYPE_CHECKING
 
-CUSTOM_KINDS: tuple[type[CustomResource], ...] = (FlashJob,)
-"""The kinds whose CRDs are ours: what `make manifests` writes and `edgewright crds` prints and installs."""
+from edgewright.runtime.lazy import fetching
+
+if TYPE_CHECKING:
+    from edgewright.api.crd import CustomResource, custom_resource_definition, custom_resource_definitions
+    from edgewright.api.device import Device, DeviceSpec, DeviceStatus
+    from edgewright.api.flashjob import MAX_DEVICES, FlashJob, FlashJobPhase, FlashJobSpec, FlashJobStatus
+    from edgewright.api.instance import Instance, InstanceSpec, instance_crd
+    from edgewright.api.kinds import CUSTOM_KINDS
+    from edgewright.api.namespace import Namespace, NamespaceStatus
+    from edgewright.api.pod import (
+        Container,
+        ContainerState,
+        ContainerStatus,
+        ContainerTerminated,
+        ContainerWaiting,
+        EnvVar,
+        Pod,
+        PodSpec,
+        PodStatus,
+    )
+    from edgewright.api.service import (
+        LoadBalancerIngress,
+        LoadBalancerStatus,
+        Service,
+        ServicePort,
+        ServiceSpec,
+        ServiceStatus,
+    )
+    from edgewright.runtime.events import Event
+    from edgewright.runtime.lease import Lease
+else:
+    # What a process does not use, it does not import: a flasher is a process for every device.
+    __getattr__ = fetching(
+        __name__,
+        {
+            "edgewright.api.crd": ("CustomResource", "custom_resource_definition", "custom_resource_definitions"),
+            "edgewright.api.device": ("Device", "DeviceSpec", "DeviceStatus"),
+            "edgewright.api.flashjob": ("MAX_DEVICES", "FlashJob", "FlashJobPhase", "FlashJobSpec", "FlashJobStatus"),
+            "edgewright.api.instance": ("Instance", "InstanceSpec", "instance_crd"),
+            "edgewright.api.kinds": ("CUSTOM_KINDS",),
+            "edgewright.api.namespace": ("Namespace", "NamespaceStatus"),
+            "edgewright.api.pod": (
+                "Container",
+                "ContainerState",
+                "ContainerStatus",
+                "ContainerTerminated",
+                "ContainerWaiting",
+                "EnvVar",
+                "Pod",
+                "PodSpec",
+                "PodStatus",
+            ),
+            "edgewright.api.service": (
+                "LoadBalancerIngress",
+                "LoadBalancerStatus",
+                "Service",
+                "ServicePort",
+                "ServiceSpec",
+                "ServiceStatus",
+            ),
+            "edgewright.runtime.events": ("Event",),
+            "edgewright.runtime.lease": ("Lease",),
+        },
+    )
 
 __all__ = [
     "CUSTOM_KINDS",
@@ -43,6 +81,9 @@ __all__ = [
     "ContainerTerminated",
     "ContainerWaiting",
     "CustomResource",
+    "Device",
+    "DeviceSpec",
+    "DeviceStatus",
     "EnvVar",
     "Event",
     "FlashJob",

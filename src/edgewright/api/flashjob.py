@@ -7,17 +7,29 @@ answered with a condition, where one that does not decode could only be logged.
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
 from edgewright.api.annotations import Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
+from edgewright.api.flashing import VersionPolicy
 from edgewright.runtime.objects import Condition, Kind, Struct
 
 MAX_DEVICES = 5000
 """How many devices one FlashJob may name."""
+MOST_SHOWN: Final = 500
+"""How many devices stand in the status one by one."""
+FINALIZER: Final = "application.flashjob.nbfc.io/flashjob-finalizer"
+"""On a FlashJob while something of it runs; the original's name."""
+FIRST_FINALIZER: Final = "flashjob.finalizers.flashjob.nbfc.io"
+"""What the original's first version put on its FlashJobs."""
+ACCEPTED: Final = "Accepted"
+"""The condition that says whether the spec can be acted on."""
+TLS_SECRET: Final = "ota-agent-tls"  # noqa: S105 - the name of a Secret
+"""The Secret with the key whose certificate the published firmware pins, where a FlashJob names none."""
 
 DeviceName: TypeAlias = Annotated[str, Schema(min_length=1, max_length=253)]
 Name: TypeAlias = Annotated[str, Schema(max_length=253)]
@@ -33,6 +45,65 @@ class FlashJobPhase(StrEnum):
     RUNNING = "Running"
 
 
+class Exposure(StrEnum):
+    """How a device reaches its flash Pod."""
+
+    LOAD_BALANCER = "LoadBalancer"
+    """By a Service of that type, with an address for each device."""
+    NONE = "None"
+    """Not at all: the Pod dials the device."""
+
+
+class Toleration(Struct, frozen=True, kw_only=True):
+    """A taint of a node that flash Pods do not mind."""
+
+    key: str = ""
+    """The taint's key; empty: all."""
+    operator: str = ""
+    """Exists or Equal."""
+    value: str = ""
+    """The taint's value."""
+    effect: str = ""
+    """The taint's effect; empty: all."""
+    toleration_seconds: int | None = None
+    """For how long, with the effect NoExecute."""
+
+
+class SecretName(Struct, frozen=True, kw_only=True):
+    """Names a Secret of the job's namespace."""
+
+    name: Annotated[str, Schema(max_length=253)] = ""
+    """Its name."""
+
+
+class PodTemplate(Struct, frozen=True, kw_only=True):
+    """What flash Pods have beside what the operator gives them."""
+
+    labels: dict[str, str] = {}
+    """Further labels; those of the operator win."""
+
+    annotations: dict[str, str] = {}
+    """Further annotations; those of the operator win."""
+
+    node_selector: dict[str, str] = {}
+    """The labels of the nodes that may run them."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    """The taints that they do not mind."""
+
+    affinity: Annotated[dict[str, Any] | None, Schema(preserve_unknown_fields=True)] = None
+    """Where they would rather run, as in any Pod."""
+
+    image_pull_secrets: tuple[SecretName, ...] = ()
+    """The Secrets for pulling the flasher's image."""
+
+    resources: Annotated[dict[str, Any] | None, Schema(preserve_unknown_fields=True)] = None
+    """The requests and limits of the flash container, as in any Pod."""
+
+    security_context: Annotated[dict[str, Any] | None, Schema(preserve_unknown_fields=True)] = None
+    """The security context of the containers; it may only be stricter than the operator's."""
+
+
 class FlashJobSpec(Struct, frozen=True, kw_only=True):
     """Which devices shall run which firmware."""
 
@@ -40,7 +111,7 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
         tuple[DeviceName, ...] | DeviceName | None,
         Schema(min_items=1, max_items=MAX_DEVICES, required=True, nullable=False),
     ] = None
-    """The devices to flash: the uid of an Akri Instance, or a list of such uids, at most 5000."""
+    """The devices to flash: uids of Akri Instances, present or past, or names or uids of Devices, at most 5000."""
 
     firmware: Annotated[ImageReference, Schema(min_length=1, required=True)] = ""
     """The OCI image that holds the firmware, with its registry host, for example registry.example/esp32:1.4.0."""
@@ -61,7 +132,49 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     """The address at which the device finds the flash Pod."""
 
     flashjob_pod_image: ImageReference | None = None
-    """The container image of the flash Pod."""
+    """The container image of the flash Pod; where it is absent, Edgewright's own flasher."""
+
+    max_concurrent: Annotated[int | None, Schema(minimum=1, maximum=MAX_DEVICES)] = None
+    """How many devices are flashed at once; 20 where it is absent."""
+
+    timeout_seconds: Annotated[int | None, Schema(minimum=1, maximum=86_400)] = None
+    """How long one attempt on one device may take; 600 where it is absent."""
+
+    retries: Annotated[int | None, Schema(minimum=0, maximum=20)] = None
+    """How often a device whose flash failed is tried again; 2 where it is absent."""
+
+    discovery_timeout_seconds: Annotated[int | None, Schema(minimum=0, maximum=604_800)] = None
+    """How long to wait for a device that nobody has discovered; 600 where it is absent."""
+
+    paused: bool | None = None
+    """While true no further device is started; those under way finish."""
+
+    force: bool | None = None
+    """True flashes each device once more, also where it is done or current already."""
+
+    ttl_seconds_after_finished: Annotated[int | None, Schema(minimum=0)] = None
+    """So long after its end the job is deleted; absent: never."""
+
+    version_policy: Annotated[str | None, Schema(enum=VersionPolicy, nullable=False)] = None
+    """What to do where the image carries another version: Image (prove that one, the default) or Strict (refuse)."""
+
+    exposure: Annotated[str | None, Schema(enum=Exposure, nullable=False)] = None
+    """How devices reach the flash Pod: LoadBalancer or None; absent: as the device's protocol needs it."""
+
+    tls_secret_name: Annotated[str | None, Schema(max_length=253)] = None
+    """The Secret with tls.crt, which the firmware pins, and tls.key; ota-agent-tls where it is absent."""
+
+    firmware_pull_secret: Annotated[str | None, Schema(max_length=253)] = None
+    """The Secret (kubernetes.io/dockerconfigjson) with the credentials for the firmware's registry."""
+
+    signature_public_key_secret: Annotated[str | None, Schema(max_length=253)] = None
+    """The Secret whose cosign.pub must have signed the firmware."""
+
+    allow_insecure: bool | None = None
+    """True allows protocols without protection, such as plain OTA."""
+
+    pod_template: PodTemplate | None = None
+    """What flash Pods have beside what the operator gives them."""
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -69,6 +182,67 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
         if isinstance(self.uuid, str):
             return (self.uuid,)
         return self.uuid or ()
+
+
+class DeviceState(StrEnum):
+    """Where one device of a job stands."""
+
+    WAITING = "Waiting"
+    FLASHING = "Flashing"
+    DONE = "Done"
+    FAILED = "Failed"
+
+
+class FlashedDevice(Struct, frozen=True, kw_only=True):
+    """One device of the job."""
+
+    uuid: Annotated[str, Schema(max_length=253)] = ""
+    """The device as it is named in spec.uuid."""
+
+    device: Annotated[str, Schema(max_length=253)] = ""
+    """The name of its Device; empty while nobody has discovered it."""
+
+    state: Annotated[str, Schema(enum=DeviceState)] = ""
+    """Waiting, Flashing, Done or Failed."""
+
+    outcome: Annotated[str, Schema(max_length=63)] = ""
+    """How it ended."""
+
+    message: Annotated[str, Schema(max_length=512)] = ""
+    """Why it waits, how it goes or how it ended."""
+
+    version: Annotated[str, Schema(max_length=256)] = ""
+    """The version that it reported at the end."""
+
+    attempts: int = 0
+    """How many attempts there were."""
+
+    address: Annotated[str, Schema(max_length=253)] = ""
+    """The address at which it finds its flash Pod."""
+
+    drifted: bool = False
+    """Whether it runs something else since."""
+
+    superseded: bool = False
+    """Whether another job has flashed it since."""
+
+    time: datetime | None = None
+    """When that began or ended."""
+
+
+class FlashCounts(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """How many devices stand where; a count of none is a count and is written."""
+
+    total: int = 0
+    """All that the job names."""
+    done: int = 0
+    """Those that run what was asked for, by proof."""
+    failed: int = 0
+    """Those that do not, for good."""
+    flashing: int = 0
+    """Those under way."""
+    waiting: int = 0
+    """Those that have not started."""
 
 
 class FlashJobStatus(Struct, frozen=True, kw_only=True):
@@ -94,6 +268,30 @@ class FlashJobStatus(Struct, frozen=True, kw_only=True):
     observed_generation: Annotated[int, Schema(minimum=0)] = 0
     """The generation of the spec that this status is about."""
 
+    observed_time: datetime | None = None
+    """When that generation was first seen."""
+
+    start_time: datetime | None = None
+    """When the first device was started."""
+
+    completion_time: datetime | None = None
+    """When the last device ended."""
+
+    counts: FlashCounts | None = None
+    """How many devices stand where."""
+
+    progress: Annotated[str, Schema(max_length=32)] = ""
+    """Done and all, as 3/12."""
+
+    digest: Annotated[str, Schema(max_length=256)] = ""
+    """The digest that the firmware stood for when the first device ended."""
+
+    devices: Annotated[tuple[FlashedDevice, ...], Schema(max_items=MOST_SHOWN, list_type="atomic")] = ()
+    """The devices one by one: those under way, failed and waiting first, then the latest."""
+
+    devices_omitted: int = 0
+    """How many more there are than stand in devices."""
+
 
 class FlashJob(CustomResource, frozen=True, kw_only=True):
     """Says that these devices run this version of a firmware."""
@@ -106,6 +304,8 @@ class FlashJob(CustomResource, frozen=True, kw_only=True):
         categories=("edgewright",),
         columns=(
             Column(name="Phase", path=".status.phase", description="How far the job is."),
+            Column(name="Done", path=".status.progress", description="How many devices are done."),
+            Column(name="Failed", path=".status.counts.failed", type="integer", description="How many failed."),
             Column(name="Version", path=".spec.version", description="The version that the devices shall run."),
             Column(name="Device", path=".spec.device", description="The type of device.", priority=1),
             Column(name="Firmware", path=".spec.firmware", description="The firmware image.", priority=1),

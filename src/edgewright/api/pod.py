@@ -1,4 +1,4 @@
-"""The parts of a Pod that we write (one container with its environment) and read (how it ended, or why it waits).
+"""The parts of a Pod that we read: what it was told, how it ended, or why it waits.
 
 The FlashJob controller makes Pods and reads them from a cache. Fields that are not here are kept by the server and
 never sent by us: Pods are created and deleted, not replaced.
@@ -30,11 +30,13 @@ class Container(Struct, frozen=True, kw_only=True):
 
 
 class PodSpec(Struct, frozen=True, kw_only=True):
-    """What runs in the Pod, and where."""
+    """What runs in the Pod, where, and for how long."""
 
+    init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
     restart_policy: str = ""
     node_name: str = ""
+    active_deadline_seconds: int | None = None
 
 
 class ContainerWaiting(Struct, frozen=True, kw_only=True):
@@ -54,6 +56,7 @@ class ContainerTerminated(Struct, frozen=True, kw_only=True):
     """How a container ended; `message` is what it wrote as its termination message."""
 
     exit_code: int = 0
+    signal: int = 0
     reason: str = ""
     message: str = ""
     started_at: datetime | None = None
@@ -82,6 +85,9 @@ class PodStatus(Struct, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     conditions: tuple[Condition, ...] = ()
+    start_time: datetime | None = None
+    """When the node took it on; its active deadline counts from here."""
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
@@ -98,9 +104,47 @@ class Pod(Resource, frozen=True, kw_only=True):
         """Whether the Pod has ended for good, well or badly."""
         return self.status.phase in {"Succeeded", "Failed"}
 
+    @property
+    def began(self) -> bool:
+        """Whether any of its containers runs or has run."""
+        return any(status.state.running or status.state.terminated for status in self._statuses)
+
+    @property
+    def ran(self) -> bool:
+        """Whether any of its containers has been started in fact: one that was only called off has no start."""
+        states = [status.state for status in self._statuses]
+        return any(state.running or (state.terminated and state.terminated.started_at) for state in states)
+
     def terminated(self, container: str) -> ContainerTerminated | None:
-        """How the named container ended, or None while it has not."""
-        for status in self.status.container_statuses:
+        """How the named container, an init container or not, ended, or None while it has not."""
+        for status in self._statuses:
             if status.name == container:
                 return status.state.terminated
         return None
+
+    def variable(self, name: str) -> str:
+        """The value of an environment variable in the first container that has it; empty where none has."""
+        for container in (*self.spec.containers, *self.spec.init_containers):
+            for variable in container.env:
+                if variable.name == name:
+                    return variable.value
+        return ""
+
+    def why_waiting(self) -> str:
+        """Why it has not started, as the node or the scheduler says it; empty where neither says anything."""
+        for status in self._statuses:
+            waiting = status.state.waiting
+            if waiting is not None and waiting.reason not in {"", "ContainerCreating", "PodInitializing"}:
+                return _sentence(waiting.reason, waiting.message)
+        for condition in self.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                return _sentence(condition.reason, condition.message)
+        return ""
+
+    @property
+    def _statuses(self) -> tuple[ContainerStatus, ...]:
+        return (*self.status.init_container_statuses, *self.status.container_statuses)
+
+
+def _sentence(reason: str, message: str) -> str:
+    return f"{reason}: {message}" if reason and message else reason or message

@@ -4,17 +4,49 @@ config → client → reflector → cache → queue → controller → (reconcil
 by the lease. Everything public is re-exported here.
 """
 
-from edgewright.runtime.cache import Cache, Change
-from edgewright.runtime.client import Api, Client, Page, RawApi
-from edgewright.runtime.clock import Clock, SystemClock, VirtualClock
-from edgewright.runtime.config import Config, ConfigError
-from edgewright.runtime.controller import DONE, Controller, For, Maps, Owns, Result, again
-from edgewright.runtime.events import Event, Recorder
-from edgewright.runtime.lease import Leadership, Lease
-from edgewright.runtime.manager import LeaseSettings, Manager
-from edgewright.runtime.metrics import Metrics
-from edgewright.runtime.objects import Condition, Key, Kind, ObjectMeta, OwnerReference, RawObject, Resource, Struct
-from edgewright.runtime.queue import Priority, Queue
+from typing import TYPE_CHECKING
+
+from edgewright.runtime.lazy import fetching
+
+if TYPE_CHECKING:
+    from edgewright.runtime.cache import Cache, Change
+    from edgewright.runtime.client import Api, Client, Page, RawApi
+    from edgewright.runtime.clock import Clock, SystemClock, VirtualClock
+    from edgewright.runtime.config import Config, ConfigError
+    from edgewright.runtime.controller import DONE, Controller, For, Maps, Owns, Result, again
+    from edgewright.runtime.events import Event, Recorder
+    from edgewright.runtime.lease import Leadership, Lease
+    from edgewright.runtime.manager import LeaseSettings, Manager
+    from edgewright.runtime.metrics import Metrics
+    from edgewright.runtime.objects import Condition, Key, Kind, ObjectMeta, OwnerReference, RawObject, Resource, Struct
+    from edgewright.runtime.queue import Priority, Queue
+else:
+    # What a process does not use, it does not import: a flasher is a process for every device.
+    __getattr__ = fetching(
+        __name__,
+        {
+            "edgewright.runtime.cache": ("Cache", "Change"),
+            "edgewright.runtime.client": ("Api", "Client", "Page", "RawApi"),
+            "edgewright.runtime.clock": ("Clock", "SystemClock", "VirtualClock"),
+            "edgewright.runtime.config": ("Config", "ConfigError"),
+            "edgewright.runtime.controller": ("DONE", "Controller", "For", "Maps", "Owns", "Result", "again"),
+            "edgewright.runtime.events": ("Event", "Recorder"),
+            "edgewright.runtime.lease": ("Leadership", "Lease"),
+            "edgewright.runtime.manager": ("LeaseSettings", "Manager"),
+            "edgewright.runtime.metrics": ("Metrics",),
+            "edgewright.runtime.objects": (
+                "Condition",
+                "Key",
+                "Kind",
+                "ObjectMeta",
+                "OwnerReference",
+                "RawObject",
+                "Resource",
+                "Struct",
+            ),
+            "edgewright.runtime.queue": ("Priority", "Queue"),
+        },
+    )
 
 __all__ = [
     "DONE",

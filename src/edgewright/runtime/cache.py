@@ -54,6 +54,7 @@ class Cache(Generic[R]):
         namespaces: Sequence[str] = ("",),
         labels: str = "",
         fields: str = "",
+        optional: bool = False,
         clock: Clock | None = None,
         backoff: Callable[[], Backoff] | None = None,
         listed: Callable[[str], None] | None = None,
@@ -76,6 +77,7 @@ class Cache(Generic[R]):
                 namespace=namespace,
                 labels=labels,
                 fields=fields,
+                optional=optional,
                 unreachable=backoff() if backoff else None,
                 refused=backoff() if backoff else None,
             )

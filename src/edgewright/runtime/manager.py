@@ -92,8 +92,12 @@ class Manager:
         """What controllers write with: under a lease it sends nothing once the lease is over."""
         self.recorder = Recorder(self.client, name, clock=self._clock, dropped=self.metrics.event_dropped)
 
-    def cache(self, resource: type[R], *, labels: str = "", fields: str = "") -> Cache[R]:
-        """The cache of a kind in the manager's namespaces; asked for again, it is the same one."""
+    def cache(self, resource: type[R], *, labels: str = "", fields: str = "", optional: bool = False) -> Cache[R]:
+        """The cache of a kind in the manager's namespaces; asked for again, it is the same one.
+
+        A kind must be installed before anything is reconciled, unless whoever asks first says that it is `optional`:
+        then one that is not installed counts as empty.
+        """
         key = (resource, labels, fields)
         known = self._caches.get(key)
         if known is None:
@@ -104,6 +108,7 @@ class Manager:
                 namespaces=self._namespaces if resource.kind.namespaced else ("",),
                 labels=labels,
                 fields=fields,
+                optional=optional,
                 clock=self._clock,
                 listed=metrics.listed,
             )

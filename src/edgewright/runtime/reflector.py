@@ -21,6 +21,7 @@ from edgewright.runtime.errors import (
     InternalError,
     Invalid,
     KubernetesError,
+    NotFound,
     ServerTimeout,
     ServiceUnavailable,
     TooManyRequests,
@@ -72,15 +73,19 @@ class Reflector(Generic[R]):
         namespace: str = "",
         labels: str = "",
         fields: str = "",
+        optional: bool = False,
         unreachable: Backoff | None = None,
         refused: Backoff | None = None,
     ) -> None:
+        """Follows one kind; an `optional` one that is not served counts as empty until it is."""
         self._api = api
         self._sink = sink
         self._clock = clock
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
+        self._optional = optional
+        self._absent = False
         # A server that is restarting is met again soon after its return; one that says no is asked less often.
         self._unreachable = unreachable or Backoff(base=0.1, cap=2.0)
         self._refused = refused or Backoff(base=0.5, cap=5.0)
@@ -121,6 +126,9 @@ class Reflector(Generic[R]):
         if isinstance(problem, BadRequest | Invalid) and self._streams_lists and self._present is not None:
             self._streams_lists = False  # the server is older, or was told not to stream lists
             return 0.0
+        if isinstance(problem, NotFound) and self._optional:
+            self._take_absence()
+            return self._refused.next()
         if problem is not None:
             self._sink.report(self._namespace, str(problem))
             self._repeated.warning("the watch is broken, trying again", kind=str(self._api.kind), error=str(problem))
@@ -132,6 +140,15 @@ class Reflector(Generic[R]):
         if isinstance(problem, ApiError) and problem.retry_after is not None:
             return min(max(problem.retry_after, self._unreachable.base), _LONGEST_WAIT)
         return self._unreachable.next()
+
+    def _take_absence(self) -> None:
+        """Nobody serves the kind, so there is none of it: told once, and listed anew when it is served."""
+        self._version = ""
+        if not self._absent:
+            self._absent = True
+            self._sink.keep_only(self._namespace, set())
+            _log.info("the kind is not installed, which is as good as none of it", kind=str(self._api.kind))
+        self._report_well()
 
     async def _follow(self) -> None:
         """One list, where needed, and one watch; returns when the watch ended in good order."""
@@ -213,6 +230,7 @@ class Reflector(Generic[R]):
 
     def _complete(self, present: set[Key], version: str) -> None:
         self._sink.keep_only(self._namespace, present)
+        self._absent = False
         self._present = None
         self._version = version
         self._report_well()

@@ -149,5 +149,5 @@ def test_akris_crd_can_be_made_but_is_not_ours() -> None:
 
 def test_the_flashjob_list_is_for_people() -> None:
     columns = FlashJob.definition.columns
-    assert [column.name for column in columns if not column.priority] == ["Phase", "Version", "Age"]
+    assert [column.name for column in columns if not column.priority] == ["Phase", "Done", "Failed", "Version", "Age"]
     assert columns[-1] is AGE

@@ -14,6 +14,7 @@ from edgewright.api.manifests import GENERATED, differences, main, manifests, re
 
 BASES = Path(__file__).parents[3] / "config" / "crd" / "bases"
 FLASHJOBS = "application.flashjob.nbfc.io_flashjobs.yaml"
+FILES = [FLASHJOBS, "edgewright.dev_devices.yaml"]
 
 
 def test_the_files_in_the_repository_are_what_the_structs_say() -> None:
@@ -21,7 +22,7 @@ def test_the_files_in_the_repository_are_what_the_structs_say() -> None:
 
 
 def test_a_file_is_named_by_group_and_plural_and_says_that_it_is_generated() -> None:
-    assert list(manifests()) == [FLASHJOBS]
+    assert list(manifests()) == FILES
     assert manifests()[FLASHJOBS].splitlines()[:2] == [
         GENERATED,
         "# After a change of a kind: make manifests (python -m edgewright.api.manifests config/crd/bases)",
@@ -41,7 +42,7 @@ def test_the_yaml_is_in_block_style_without_aliases_and_in_order() -> None:
 
 def test_writing_twice_changes_nothing_the_second_time(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "bases"
-    assert [path.name for path in write(directory)] == [FLASHJOBS]
+    assert [path.name for path in write(directory)] == FILES
     assert write(directory) == []
     assert differences(directory) == []
 
@@ -70,7 +71,7 @@ def test_check_says_which_file_differs_and_what_to_do(tmp_path: Path, capsys: py
 def test_the_command_writes_and_names_what_it_wrote(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", "edgewright.api.manifests", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{tmp_path / FLASHJOBS}\n"
+    assert done.stdout == "".join(f"{tmp_path / name}\n" for name in FILES)
     assert done.stderr == ""
     assert main([str(tmp_path), "--check"]) == 0
     assert main([str(tmp_path)]) == 0

@@ -154,6 +154,23 @@ async def test_without_a_lease_the_work_begins_when_the_caches_are_full() -> Non
         assert it.server.writes() == []
 
 
+async def test_an_optional_kind_that_is_not_installed_keeps_nothing_from_working_or_being_ready() -> None:
+    class Gadget(Resource, frozen=True, gc=False, kw_only=True):
+        kind = Kind(group="example.dev", version="v1", kind="Gadget", plural="gadgets")
+
+    async with stage(health_port=0) as it:
+        one_widget(it.server)
+        it.server.on(f"WATCH {Gadget.kind.path()}", refusal(404, "NotFound"))
+        gadgets = it.manager.cache(Gadget, optional=True)
+        it.manager.controller("c", it.reconcile, For(it.manager.cache(Widget)))
+        async with running(it.manager.run()):
+            await it.until(lambda: it.passes)
+            assert it.passes == [key("a")]
+            assert gadgets.synced
+            assert len(gadgets) == 0
+            assert (await it.page("health", "/readyz"))[0] == 200
+
+
 async def test_a_lost_lease_ends_everything_at_once() -> None:
     async with stage(lease=LEASE) as it:
         one_widget(it.server)

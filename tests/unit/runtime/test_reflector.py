@@ -95,13 +95,15 @@ class Follower:
 
 
 @asynccontextmanager
-async def following(*watches: Script, lists: tuple[Script, ...] = ()) -> AsyncIterator[Follower]:
+async def following(
+    *watches: Script, lists: tuple[Script, ...] = (), optional: bool = False
+) -> AsyncIterator[Follower]:
     """A reflector on a server that gives these answers; nothing may end it but the end of the test."""
     clock, copy = VirtualClock(), Copy()
     async with fake_server() as server, Client(server.config, clock=clock) as client:
         server.on(f"WATCH {PATH}", *watches)
         server.on(f"GET {PATH}", *lists)
-        reflector = Reflector(client.of(Widget), copy, clock=clock)
+        reflector = Reflector(client.of(Widget), copy, clock=clock, optional=optional)
         async with running(reflector.run()):
             yield Follower(server, client, clock, copy)
 
@@ -379,6 +381,44 @@ async def test_a_kind_that_is_not_served_yet_is_found_when_it_is() -> None:
         await it.until(lambda: it.copy.completed)
         assert [bool(problem) for problem in it.copy.problems] == [True, True, False]
         assert it.copy.versions == {"a": "1"}
+
+
+async def test_an_optional_kind_that_is_not_served_counts_as_empty_and_is_found_when_it_is() -> None:
+    absent = refusal(404, "NotFound")
+    there = Watch(streamed(widget("a", 1), version=5))
+    async with following(absent, absent, absent, there, optional=True) as it:
+        await it.until(lambda: it.copy.completed)
+        assert it.copy.problem is None
+        await it.until(lambda: len(it.server.watches()) == 3)
+        assert it.copy.completed == 1, "said once, not with every try"
+        await it.until(lambda: it.copy.versions)
+        await it.until(lambda: it.copy.completed == 2)
+        assert it.versions() == ["list"] * 4
+
+
+async def test_an_optional_kind_that_is_taken_away_is_empty_and_listed_anew_when_it_is_back() -> None:
+    go = asyncio.Event()
+    first = Watch(streamed(widget("a", 1), version=5), go, end="close")
+    absent = refusal(404, "NotFound")
+    async with following(first, absent, Watch(streamed(widget("b", 8), version=9)), optional=True) as it:
+        await it.until(lambda: it.copy.versions == {"a": "1"})
+        go.set()
+        await it.until(lambda: it.copy.versions == {"b": "8"})
+        assert it.versions() == ["list", "5", "list"]
+        assert it.copy.completed == 3
+        assert set(it.copy.problems) == {None}
+
+
+async def test_an_optional_kind_that_may_not_be_read_is_a_problem_as_any() -> None:
+    async with following(refusal(403, "Forbidden"), optional=True) as it:
+        await it.until(lambda: it.copy.problem)
+        assert it.copy.completed == 0
+
+
+async def test_an_optional_kind_that_is_not_served_is_asked_for_seldom() -> None:
+    async with following(refusal(404, "NotFound"), optional=True) as it:
+        await it.until(lambda: it.clock.elapsed() > 60, step=1)
+        assert 5 < len(it.server.watches()) < 30
 
 
 async def test_each_problem_is_said_once_and_another_one_at_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,261 @@
+"""Device: one physical device without an agent, such as a microcontroller: fleet list and memory of what it ran.
+
+The inventory makes and keeps Devices from Akri's Instances; where there is no Akri, people write them. The FlashJob
+controller writes status only: the claim of the one job that may flash the device now, and what came of every job.
+Only people delete a Device.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final, TypeAlias
+
+from edgewright.api.annotations import Schema
+from edgewright.api.crd import AGE, Column, CustomResource, Definition
+from edgewright.api.flashing import LOG_LINES, Outcome
+from edgewright.runtime.objects import Condition, Kind, Struct
+
+MOST_INSTANCES: Final = 50
+"""How many uids of Instances a Device remembers, the latest last."""
+MOST_RECORDS: Final = 100
+"""How many living FlashJobs may have an outcome on one Device."""
+LONGEST_TYPE: Final = 63
+"""How many characters the type of a device may have."""
+STALE: Final = "Stale"
+"""The condition of a Device that has not been seen for a while."""
+
+Text: TypeAlias = Annotated[str, Schema(max_length=256)]
+Message: TypeAlias = Annotated[str, Schema(max_length=2048)]
+
+
+class DeviceSpec(Struct, frozen=True, kw_only=True):
+    """What a device is and where it is found."""
+
+    type: Annotated[str, Schema(max_length=LONGEST_TYPE)] = ""
+    """The type of device, for example esp32s3."""
+
+    protocol: Annotated[str, Schema(max_length=63)] = ""
+    """How it is flashed: esp32, esp32-plain, smp-udp, smp-tcp or a driver of your own. Empty: esp32."""
+
+    endpoint: Annotated[str, Schema(max_length=512)] = ""
+    """Its address: an IP address or a host name, with a port where it is not the usual one."""
+
+    serial: Annotated[str, Schema(max_length=253)] = ""
+    """What identifies the hardware for ever: a serial number, a MAC address or an id."""
+
+    configuration: Annotated[str, Schema(max_length=253)] = ""
+    """The Akri Configuration that found it; empty where people wrote it."""
+
+
+class JobReference(Struct, frozen=True, kw_only=True):
+    """A FlashJob, for ever: a job of the same name that is made later has another uid."""
+
+    namespace: Annotated[str, Schema(max_length=63)] = ""
+    """Its namespace."""
+
+    name: Annotated[str, Schema(max_length=253)] = ""
+    """Its name."""
+
+    uid: Annotated[str, Schema(max_length=63)] = ""
+    """Its uid."""
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """Who may flash the device now. It is written before anything is made for it, and freed with the outcome."""
+
+    job: JobReference = JobReference()
+    """The job that has the device."""
+
+    uuid: Text = ""
+    """The device as the job names it, which is how its Pod and Service are named."""
+
+    state: Text = ""
+    """The desired state that is being reached, as a hash of firmware, version and type of device."""
+
+    attempt: Annotated[int, Schema(minimum=1)] = 1
+    """Which attempt this is."""
+
+    since: datetime | None = None
+    """When the device was claimed."""
+
+    not_before: datetime | None = None
+    """Set between two attempts: the next one starts no sooner, and takes up no place until then."""
+
+    last_message: Message = ""
+    """How the attempt before this one ended."""
+
+    check: bool = False
+    """Whether another operator's flash of the device came before: it is asked first, and flashed only if need be."""
+
+
+class FlashRecord(Struct, frozen=True, kw_only=True):
+    """The final outcome of one job on this device. The job never acts on the device again in this state."""
+
+    job: JobReference = JobReference()
+    """The job."""
+
+    uuid: Text = ""
+    """The device as the job named it."""
+
+    state: Text = ""
+    """The desired state that the outcome is about, as a hash of firmware, version and type of device."""
+
+    outcome: Annotated[str, Schema(enum=Outcome)] = ""
+    """How it ended."""
+
+    message: Message = ""
+    """How it ended, in a sentence."""
+
+    digest: Text = ""
+    """The digest of the firmware."""
+
+    version: Text = ""
+    """The version that the device reported at the end."""
+
+    image_version: Text = ""
+    """The version that the firmware image carries."""
+
+    attempts: int = 0
+    """How many attempts it took."""
+
+    forced: bool = False
+    """Whether the job asked to flash what was current already."""
+
+    time: datetime | None = None
+    """When it was recorded."""
+
+
+class LastFlash(Struct, frozen=True, kw_only=True):
+    """The latest flash of the device, by whichever job."""
+
+    job: JobReference = JobReference()
+    """The job."""
+
+    outcome: Annotated[str, Schema(enum=Outcome)] = ""
+    """How it ended."""
+
+    message: Message = ""
+    """How it ended, in a sentence."""
+
+    firmware: Annotated[str, Schema(max_length=1024)] = ""
+    """The firmware image as the job named it."""
+
+    digest: Text = ""
+    """Its digest."""
+
+    version_before: Text = ""
+    """What the device ran before."""
+
+    version_after: Text = ""
+    """What it ran afterwards."""
+
+    time: datetime | None = None
+    """When it ended."""
+
+    log: Annotated[tuple[Annotated[str, Schema(max_length=1024)], ...], Schema(max_items=LOG_LINES)] = ()
+    """The last lines of its log, where it failed."""
+
+
+class Firmware(Struct, frozen=True, kw_only=True):
+    """A firmware that the device was proven to run."""
+
+    reference: Annotated[str, Schema(max_length=1024)] = ""
+    """The image as the job named it."""
+
+    digest: Text = ""
+    """Its digest."""
+
+    version: Text = ""
+    """The version that the device reported."""
+
+
+class DeviceStatus(Struct, frozen=True, kw_only=True):
+    """What is known of the device."""
+
+    application: Text = ""
+    """The application that it says it runs."""
+
+    version: Text = ""
+    """The version that it says it runs."""
+
+    instances: Annotated[tuple[Text, ...], Schema(max_items=MOST_INSTANCES)] = ()
+    """The uids of the Akri Instances that it has had, the latest last."""
+
+    last_seen: datetime | None = None
+    """When discovery last saw it, to within a few minutes."""
+
+    certificate: Text = ""
+    """The SHA-256 of its certificate, learnt from a flash."""
+
+    claim: Claim | None = None
+    """The job that may flash it now."""
+
+    firmware: Firmware | None = None
+    """What it was last proven to run by us."""
+
+    previous_firmware: Firmware | None = None
+    """What it was proven to run before that."""
+
+    last_flash: LastFlash | None = None
+    """The latest flash."""
+
+    records: Annotated[tuple[FlashRecord, ...], Schema(max_items=MOST_RECORDS, list_type="atomic")] = ()
+    """The outcome of every FlashJob that still exists and has acted on the device."""
+
+    conditions: Annotated[tuple[Condition, ...], Schema(list_type="map", list_map_keys=("type",))] = ()
+    """Stale, where it has not been seen for a while."""
+
+    def record_of(self, job_uid: str) -> FlashRecord | None:
+        """What came of a job on this device, if anything has."""
+        return next((record for record in self.records if record.job.uid == job_uid), None)
+
+
+class Device(CustomResource, frozen=True, kw_only=True):
+    """A device without an agent: what it is, where it is, what it runs, and who is flashing it."""
+
+    kind: ClassVar[Kind] = Kind(
+        group="edgewright.dev", version="v1alpha1", kind="Device", plural="devices", namespaced=False
+    )
+    definition: ClassVar[Definition] = Definition(
+        short_names=("dev",),
+        categories=("edgewright",),
+        columns=(
+            Column(name="Type", path=".spec.type", description="The type of device."),
+            Column(name="Endpoint", path=".spec.endpoint", description="Its address."),
+            Column(name="Application", path=".status.application", description="What it runs."),
+            Column(name="Version", path=".status.version", description="The version that it runs."),
+            Column(name="Flashing", path=".status.claim.job.name", description="The job that is flashing it."),
+            Column(name="Last-Flash", path=".status.lastFlash.outcome", description="How its last flash ended."),
+            Column(name="Seen", path=".status.lastSeen", type="date", description="How long ago it was seen."),
+            Column(name="Protocol", path=".spec.protocol", description="How it is flashed.", priority=1),
+            Column(name="Firmware", path=".status.firmware.reference", description="Its firmware.", priority=1),
+            Column(name="Serial", path=".spec.serial", description="What identifies the hardware.", priority=1),
+            AGE,
+        ),
+    )
+
+    spec: DeviceSpec = DeviceSpec()
+    """What it is and where it is found."""
+
+    status: DeviceStatus = DeviceStatus()
+    """What is known of it."""
+
+
+class Mark(StrEnum):
+    """Our own annotations on what is made to flash a device, and our labels."""
+
+    DEVICE = "edgewright.dev/device"
+    """Annotation of a flash Pod and its Service: the name of the Device."""
+    ATTEMPT = "edgewright.dev/attempt"
+    """Annotation of a flash Pod: which attempt it is."""
+    STATE = "edgewright.dev/state"
+    """Annotation of a flash Pod: the hash of the desired state."""
+    GIVEN_UP = "edgewright.dev/given-up"
+    """Annotation of a flash Pod that never started and is being deleted for it: why it did not."""
+    JOB_UID = "edgewright.dev/job-uid"
+    """Label of a flash Pod and its Service: the uid of the FlashJob."""
+    TYPE = "edgewright.dev/type"
+    """Label of a Device that the inventory keeps: its type."""
+    APPLICATION = "edgewright.dev/application"
+    """Label of a Device that the inventory keeps: its application."""

@@ -1,0 +1,139 @@
+"""Where a device is found: an IP address or a host name, with a port where it is not the usual one.
+
+The FlashJob controller and the drivers read endpoints with it, so that both mean the same by them. It resolves no name
+and opens no connection.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
+_NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+_LONGEST_NAME: Final = 253
+_LARGEST_PORT: Final = 65_535
+_BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
+_HERE: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
+
+
+class BadEndpoint(ValueError):
+    """The text is no address of a device; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The address of a device; a port of None means the usual one of its protocol."""
+
+    host: str
+    port: int | None = None
+
+    @property
+    def address(self) -> IPAddress | None:
+        """The host as an IP address; None where it is a name."""
+        return _address(self.host)
+
+    def __str__(self) -> str:
+        """As people write it, with brackets around an IPv6 address."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port is None else f"{host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """The endpoint that the text names; BadEndpoint where it names none. A leading `http://` is tolerated."""
+    rest = text.strip()
+    scheme, separator, after = rest.partition("://")
+    if separator:
+        if scheme.lower() not in {"http", "tcp", "udp"}:
+            raise BadEndpoint(f"{text!r} is a URL: give an address, with a port where it is not the usual one")
+        rest = after.removesuffix("/")
+    if not rest:
+        raise BadEndpoint("it is empty: give an IP address or a host name")
+    host, port = _split(rest, text)
+    if _address(host) is None:
+        if ":" in host or not _HOST_NAME.fullmatch(host) or len(host) > _LONGEST_NAME:
+            raise BadEndpoint(f"{text!r} is neither an IP address nor a host name")
+        if all(_NUMBER.fullmatch(label) for label in host.rstrip(".").split(".")):
+            # No top-level domain is a number: such a name is an address that was mistyped, or that the resolver reads
+            # as one: 0x7f000001 is the loopback address to it.
+            raise BadEndpoint(f"{text!r} looks like an IP address and is none")
+    return Endpoint(host, port)
+
+
+@lru_cache(maxsize=16_384)
+def endpoint_problem(text: str, *, local: bool) -> str | None:
+    """What keeps the text from being the endpoint of a device, in a sentence; None where nothing does."""
+    try:
+        return problem_with(parse_endpoint(text), local=local)
+    except BadEndpoint as error:
+        return str(error)
+
+
+@lru_cache(maxsize=16_384)
+def one_spelling(text: str) -> str:
+    """The endpoint in the one spelling that all its spellings have in common; empty where the text names none."""
+    try:
+        endpoint = parse_endpoint(text)
+    except BadEndpoint:
+        return ""
+    host = str(endpoint.address or endpoint.host.casefold().rstrip("."))
+    return str(Endpoint(host, endpoint.port))
+
+
+def problem_with(endpoint: Endpoint, *, local: bool) -> str | None:
+    """Why no device may be there, in a sentence; None where one may.
+
+    In a cluster, loopback and link-local addresses would mean the node, its metadata service or the flash Pod itself.
+    `local`: devices may be on this machine.
+    """
+    address = endpoint.address
+    if address is None:
+        name = endpoint.host.lower().rstrip(".")
+        here = not local and (name in _HERE or name.endswith(".localhost"))
+        return f"{endpoint.host} is the flash Pod itself: give the address of the device" if here else None
+    address = getattr(address, "ipv4_mapped", None) or address
+    never = (
+        (address.is_unspecified, "stands for all addresses and is the address of no device"),
+        (address.is_multicast, "is a multicast address: a device has one of its own"),
+        (address == _BROADCAST, "is the broadcast address: a device has one of its own"),
+    )
+    in_a_cluster = (
+        (address.is_loopback, "is a loopback address, which is the flash Pod itself: give the address of the device"),
+        (address.is_link_local, "is a link-local address, which flash Pods must not reach: give the device another"),
+    )
+    why = next((text for holds, text in (never if local else never + in_a_cluster) if holds), None)
+    return f"{endpoint.host} {why}" if why else None
+
+
+def _split(rest: str, text: str) -> tuple[str, int | None]:
+    """Host and port, which are told apart by the last colon, save in an IPv6 address without brackets."""
+    if rest.startswith("["):
+        host, bracket, after = rest[1:].partition("]")
+        if not bracket or (after and not after.startswith(":")):
+            raise BadEndpoint(f"{text!r}: after the ] of an IPv6 address comes nothing, or a colon and a port")
+        if not isinstance(_address(host), ipaddress.IPv6Address):
+            raise BadEndpoint(f"{text!r}: brackets stand around an IPv6 address only")
+        return host, _port(after[1:], text) if after else None
+    if rest.count(":") > 1:
+        return rest, None
+    host, colon, port = rest.partition(":")
+    return host, _port(port, text) if colon else None
+
+
+def _port(port: str, text: str) -> int:
+    if not (port.isascii() and port.isdigit()) or not 0 < int(port) <= _LARGEST_PORT:
+        raise BadEndpoint(f"{text!r}: the port must be a number from 1 to {_LARGEST_PORT}")
+    return int(port)
+
+
+def _address(host: str) -> IPAddress | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
