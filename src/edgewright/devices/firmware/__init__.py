@@ -1,0 +1,1 @@
+"""What firmware files say of themselves, one module a format. Pure."""

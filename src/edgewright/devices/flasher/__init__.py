@@ -1,0 +1,1 @@
+"""The program in a flash Pod: `python -m edgewright.devices.flasher`."""

@@ -1,0 +1,223 @@
+"""Reads the environment of a flash Pod into an Order, and says in sentences what is wrong with it.
+
+The program calls it first of all. Pure: it gets the environment as a mapping, opens no file and asks nobody. What only
+some drivers need, such as an address to listen on, is checked once the driver is known.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from edgewright.api.flashing import (
+    PULL_FOLDER,
+    SCRATCH_FOLDER,
+    SIGNATURE_FOLDER,
+    TLS_FOLDER,
+    Protocol,
+    Role,
+    Variable,
+    VersionPolicy,
+)
+from edgewright.api.reference import BadReference, Reference, is_digest, parse_reference
+from edgewright.devices.attestation import service_url
+from edgewright.devices.timescale import time_scale
+
+ATTESTATION_HOST: Final = "DICE_AUTH_SERVICE_SERVICE_HOST"
+"""Where Kubernetes tells the address of the published attestation service."""
+TLS_FOLDER_VARIABLE: Final = "EDGEWRIGHT_TLS_FOLDER"
+PULL_FOLDER_VARIABLE: Final = "EDGEWRIGHT_PULL_FOLDER"
+SIGNATURE_FOLDER_VARIABLE: Final = "EDGEWRIGHT_SIGNATURE_FOLDER"
+NOTE_FOLDER_VARIABLE: Final = "EDGEWRIGHT_NOTE_FOLDER"
+DEFAULT_TIMEOUT: Final = 600.0
+
+_Word = TypeVar("_Word", Role, VersionPolicy)
+
+
+class BadOrder(ValueError):
+    """The environment is no order; the message names every variable that is wrong and what it should be."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = tuple(mistakes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What one run of the flasher shall do, as the operator wrote it."""
+
+    role: Role = Role.FLASH
+    protocol: str = Protocol.ESP32
+    reference: Reference
+    """The firmware as the job names it."""
+    pinned: str = ""
+    """The digest to pull instead of the tag."""
+    recorded: str = ""
+    """The digest of the firmware that the device is known to run."""
+    uuid: str = ""
+    endpoint: str
+    device: str = ""
+    """What the device must be; empty: anything."""
+    application: str = ""
+    version: str
+    version_policy: VersionPolicy = VersionPolicy.IMAGE
+    external_address: str = ""
+    listen: str = ""
+    """The address of the Pod: nothing else is listened on."""
+    timeout: float = DEFAULT_TIMEOUT
+    check: bool = False
+    """Whether running the wanted version is enough, because somebody else has just flashed it."""
+    force: bool = False
+    allow_insecure: bool = False
+    plain_registries: frozenset[str] = frozenset()
+    attestation: str = ""
+    """The URL of the attestation service; empty: there is none."""
+    verify_signature: bool = False
+    tls_folder: Path = field(default=Path(TLS_FOLDER))
+    pull_folder: Path = field(default=Path(PULL_FOLDER))
+    signature_folder: Path = field(default=Path(SIGNATURE_FOLDER))
+    note_folder: Path = field(default=Path(SCRATCH_FOLDER))
+    """Where the inspecting container leaves what it saw for the verifying one."""
+
+
+def read_order(environ: Mapping[str, str]) -> Order:
+    """The order in the environment of a flash Pod; BadOrder with all that is wrong, not only the first of it."""
+    reader = _Reader(environ)
+    reference = reader.reference()
+    order = Order(
+        role=reader.word(Variable.ROLE, Role.FLASH),
+        protocol=reader.text(Variable.PROTOCOL) or Protocol.ESP32,
+        reference=reference,
+        pinned=reader.digest(Variable.DIGEST),
+        recorded=reader.digest(Variable.RECORDED_DIGEST),
+        uuid=reader.text(Variable.UUID),
+        endpoint=reader.place(Variable.HOST_ENDPOINT, needed="the address of the device"),
+        device=reader.text(Variable.DEVICE),
+        application=reader.text(Variable.APPLICATION_TYPE),
+        version=reader.needed(Variable.VERSION, "the version that the device shall report afterwards"),
+        version_policy=reader.word(Variable.VERSION_POLICY, VersionPolicy.IMAGE),
+        external_address=reader.place(Variable.EXTERNAL_IP),
+        listen=reader.text(Variable.POD_IP),
+        timeout=reader.seconds(Variable.TIMEOUT, DEFAULT_TIMEOUT),
+        check=reader.flag(Variable.CHECK),
+        force=reader.flag(Variable.FORCE),
+        allow_insecure=reader.flag(Variable.ALLOW_INSECURE),
+        plain_registries=frozenset(
+            host for part in reader.text(Variable.PLAIN_REGISTRIES).split(",") if (host := part.strip())
+        ),
+        attestation=reader.attestation(),
+        verify_signature=reader.flag(Variable.VERIFY_SIGNATURE),
+        tls_folder=reader.folder(TLS_FOLDER_VARIABLE, TLS_FOLDER),
+        pull_folder=reader.folder(PULL_FOLDER_VARIABLE, PULL_FOLDER),
+        signature_folder=reader.folder(SIGNATURE_FOLDER_VARIABLE, SIGNATURE_FOLDER),
+        note_folder=reader.folder(NOTE_FOLDER_VARIABLE, SCRATCH_FOLDER),
+    )
+    reader.check_time_scale()
+    if reader.mistakes:
+        raise BadOrder(reader.mistakes)
+    return order
+
+
+def check_dialling_back(order: Order) -> None:
+    """BadOrder where a device that dials back could not be told where, or would be listened for on every address."""
+    mistakes = []
+    if not order.external_address:
+        mistakes.append(f"{Variable.EXTERNAL_IP} is empty: it must be the address that the device shall dial")
+    try:
+        if ipaddress.ip_address(order.listen).is_unspecified:
+            mistakes.append(
+                f"{Variable.POD_IP} must be the Pod's own address, not {order.listen}, which stands for every one"
+            )
+    except ValueError:
+        mistakes.append(f"{Variable.POD_IP} must be the Pod's own address, not {order.listen!r}")
+    if mistakes:
+        raise BadOrder(mistakes)
+
+
+class _Reader:
+    """Takes variables from an environment, and gathers what is wrong with them."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.mistakes: list[str] = []
+
+    def text(self, name: str) -> str:
+        return self._environ.get(name, "").strip()
+
+    def needed(self, name: str, what: str) -> str:
+        text = self.text(name)
+        if not text:
+            self.mistakes.append(f"{name} is empty: it must be {what}")
+        return text
+
+    def place(self, name: str, *, needed: str = "") -> str:
+        text = self.needed(name, needed) if needed else self.text(name)
+        # It goes into a line of a request: whoever could put a line break here could write requests of their own.
+        if any(letter.isspace() or not letter.isprintable() for letter in text):
+            self.mistakes.append(f"{name} must be an address, not {text!r}")
+        return text
+
+    def reference(self) -> Reference:
+        try:
+            return parse_reference(self.text(Variable.FIRMWARE))
+        except BadReference as error:
+            self.mistakes.append(f"{Variable.FIRMWARE}: {error}")
+            return Reference(host="", repository="")
+
+    def digest(self, name: str) -> str:
+        text = self.text(name)
+        if text and not is_digest(text):
+            self.mistakes.append(f"{name} must be a digest (sha256: and 64 hexadecimal digits), not {text!r}")
+        return text
+
+    def flag(self, name: str) -> bool:
+        text = self.text(name).lower()
+        if text not in {"", "true", "false"}:
+            self.mistakes.append(f"{name} must be true or false, not {text!r}")
+        return text == "true"
+
+    def word(self, name: str, default: _Word) -> _Word:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return type(default)(text)
+        except ValueError:
+            self.mistakes.append(f"{name} must be one of {', '.join(type(default))}, not {text!r}")
+            return default
+
+    def seconds(self, name: str, default: float) -> float:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value > 0):
+            self.mistakes.append(f"{name} must be a number of seconds above 0, not {text!r}")
+            return default
+        return value
+
+    def folder(self, name: str, default: str) -> Path:
+        return Path(self.text(name) or default)
+
+    def check_time_scale(self) -> None:
+        """Drivers read it themselves; here it is told beside the other mistakes."""
+        try:
+            time_scale(self._environ)
+        except ValueError as error:
+            self.mistakes.append(str(error))
+
+    def attestation(self) -> str:
+        url = self.text(Variable.ATTESTATION)
+        if url:
+            if not url.startswith(("http://", "https://")):
+                self.mistakes.append(f"{Variable.ATTESTATION} must be an http or https URL, not {url!r}")
+            return url
+        host = self.text(ATTESTATION_HOST)
+        return service_url(host) if host else ""

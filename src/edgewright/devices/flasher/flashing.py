@@ -1,0 +1,54 @@
+"""The roles flash and check: everything from the first question to the device to the proof that it runs the firmware.
+
+`running` calls it within the time limit. It never retries a flash: another attempt is the operator's to decide.
+"""
+
+from __future__ import annotations
+
+from edgewright.api.flashing import Outcome, Role
+from edgewright.devices.drivers.driver import Identity
+from edgewright.devices.flasher.preparing import Firmware, Work, fetch, meet
+from edgewright.devices.flasher.proving import Verdict, is_current, prove, rebooted, runs
+
+
+async def flash(work: Work) -> Verdict:
+    """Flashes the device unless it has the firmware already, and says what is proven."""
+    device = await meet(work)
+    firmware = await fetch(work, device)
+    verdict = nothing_to_do(work, device, firmware)
+    if verdict is not None:
+        work.account.saw_after(device, rebooted=False)
+        return verdict
+    await _send(work, device, firmware)
+    return await _see(work, device, firmware)
+
+
+def nothing_to_do(work: Work, device: Identity, firmware: Firmware) -> Verdict | None:
+    """Why the device need not be written, where it need not."""
+    order, wanted = work.order, firmware.wanted
+    if is_current(order, device, wanted, firmware.image.digest, firmware.facts):
+        return Verdict(Outcome.ALREADY_CURRENT, f"the device runs {wanted} of the same firmware already")
+    checking = order.check or order.role is Role.CHECK
+    if checking and not order.force and runs(device, wanted, firmware.facts):
+        return Verdict(Outcome.SUCCEEDED, f"the device reports {wanted}: checked, and not written by this run")
+    return None
+
+
+async def _send(work: Work, device: Identity, firmware: Firmware) -> None:
+    account = work.account
+    account.wait_for("the device to take the firmware")
+    account.log(f"flashing {firmware.wanted} over {device.version or 'an unknown version'}")
+    account.sending = True
+    try:
+        await work.driver.flash(firmware.image, work.order.endpoint, device, work.around)
+    finally:
+        account.sending = False
+
+
+async def _see(work: Work, before: Identity, firmware: Firmware) -> Verdict:
+    account = work.account
+    account.wait_for(f"the device to restart and report {firmware.wanted}")
+    account.log("the firmware is with the device")
+    after = await work.driver.verify(work.order.endpoint, before, firmware.wanted, firmware.facts, work.around)
+    account.saw_after(after, rebooted=rebooted(before, after))
+    return prove(before, after, firmware.wanted, firmware.facts)

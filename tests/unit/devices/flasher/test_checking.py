@@ -1,0 +1,33 @@
+"""A device that somebody else has flashed just before, inspected ahead of a foreign flasher."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgewright.api.flashing import INSPECTED_EXIT_CODE, Outcome, Role, Variable
+from edgewright.devices.flasher.environment import NOTE_FOLDER_VARIABLE
+from tests.unit.devices.flasher.fakes import AFTER, BEFORE, Bench, FakeDriver
+
+
+async def test_a_device_that_runs_what_is_wanted_is_done_and_the_other_flasher_is_kept_from_it(tmp_path: Path) -> None:
+    bench = Bench(driver=FakeDriver(before=AFTER))
+    environment = {Variable.CHECK: "true", NOTE_FOLDER_VARIABLE: str(tmp_path)}
+    assert await bench.run(Role.INSPECT, environment) == INSPECTED_EXIT_CODE
+    assert (bench.report.outcome, bench.report.written) == (Outcome.SUCCEEDED, False)
+    assert "checked, and not written by this run" in bench.report.message
+
+
+@pytest.mark.parametrize(
+    ("version", "environment"),
+    [("0.1.0", {Variable.CHECK: "true"}), ("0.2.0", {}), ("0.2.0", {Variable.CHECK: "true", Variable.FORCE: "true"})],
+    ids=["another version", "not to be checked", "forced"],
+)
+async def test_any_other_device_is_left_to_the_other_flasher(
+    version: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    bench = Bench(driver=FakeDriver(before=replace(BEFORE, version=version)))
+    assert await bench.run(Role.INSPECT, {**environment, NOTE_FOLDER_VARIABLE: str(tmp_path)}) == 0
+    assert bench.saved == []
