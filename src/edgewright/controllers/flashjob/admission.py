@@ -1,0 +1,114 @@
+"""Who may start now: the one place where all limits are held.
+
+The loop over FlashJobs asks it with what its job wishes and with every claim on every Device, its own writes included,
+and writes the claims that it allows. Pure, so that each limit is a line in a table test.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from edgewright.api.device import Claim, JobReference
+
+DEFAULT_CONCURRENCY: Final = 20
+"""How many devices of a job are flashed at once, where it does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A job wants to begin with a device, or to go on with one that it has claimed."""
+
+    device: str
+    """The name of the Device."""
+    job: JobReference
+    endpoint: str = ""
+    """Where the device is, in one spelling."""
+    limit: int = DEFAULT_CONCURRENCY
+    """How many devices of the job may be under way at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A claim and the name of the Device that it is on."""
+
+    device: str
+    claim: Claim
+    endpoint: str = ""
+    """Where the device is, in one spelling."""
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What was decided: which wishes come true now, and why the others wait."""
+
+    start: tuple[Wish, ...] = ()
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Why it waits, in a sentence, by the name of the Device."""
+    unannounced: bool = False
+    """Whether one waits for a Device that its job does not name, so that nobody tells the job when it is free."""
+
+
+def admit(
+    wishes: Sequence[Wish], claims: Iterable[Held], *, now: datetime, lingering: Mapping[str, int] | None = None
+) -> Admission:
+    """Which wishes may start: one claim a device, one device an address, so many devices a job. The earlier come first.
+
+    Two Devices at one address are one device that was written down twice, by discovery and by hand.
+
+    `lingering` says of how many devices a Service or Pod is left whose claim is freed, by the uid of their job: they
+    take up a place until it is gone, because addresses and room on nodes are what the limit is there to spare.
+    """
+    held: dict[str, Claim] = {}
+    under_way: Counter[str] = Counter(lingering or {})
+    at: dict[str, Held] = {}
+    for each in claims:
+        held[each.device] = each.claim
+        if each.claim.not_before is None:
+            under_way[each.claim.job.uid] += 1
+            at[each.endpoint] = each
+    start: list[Wish] = []
+    waiting: dict[str, str] = {}
+    unannounced = False
+    for wish in wishes:
+        why = _refusal(wish, held.get(wish.device), under_way[wish.job.uid], now)
+        there = at.get(wish.endpoint) if wish.endpoint else None
+        if why is None and there is not None and there.device != wish.device:
+            why = _same_address(there)
+            unannounced = True
+        if why is None:
+            start.append(wish)
+            under_way[wish.job.uid] += 1
+            held[wish.device] = claim = Claim(job=wish.job)
+            at[wish.endpoint] = Held(wish.device, claim, wish.endpoint)
+        else:
+            waiting[wish.device] = why
+    return Admission(tuple(start), waiting, unannounced)
+
+
+def _refusal(wish: Wish, claim: Claim | None, under_way: int, now: datetime) -> str | None:
+    if claim is not None and claim.job.uid != wish.job.uid:
+        return flashed_by(claim.job)
+    if claim is not None and claim.not_before is None:
+        return "it is claimed already"
+    if claim is not None and claim.not_before is not None and claim.not_before > now:
+        return f"it is tried again at {claim.not_before:%H:%M:%S}"
+    if under_way >= wish.limit:
+        return f"waits for a place: spec.maxConcurrent is {wish.limit}"
+    return None
+
+
+def _same_address(there: Held) -> str:
+    job = there.claim.job
+    return (
+        f"waits for Device {there.device}, which has the same address and is being flashed by job {job.name}"
+        f" in namespace {job.namespace}"
+    )
+
+
+def flashed_by(job: JobReference) -> str:
+    """Why a device is not to be had, in a sentence."""
+    return f"waits for job {job.name} in namespace {job.namespace}, which is flashing it"

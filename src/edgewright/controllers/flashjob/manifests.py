@@ -1,0 +1,371 @@
+"""The Service and the Pod that flash one device, as the API server takes them, and who made an object of ours.
+
+`flashes` creates what is built here; `jobs` asks it which Secrets a Pod needs and whether a security context loosens
+ours. Pods are built as plain JSON, because they hold far more fields than anybody reads back. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from edgewright.api.device import Claim, Device, Mark
+from edgewright.api.endpoint import BadEndpoint, parse_endpoint
+from edgewright.api.flashing import (
+    DIALS_BACK,
+    FLASH_CONTAINER,
+    INSPECT_CONTAINER,
+    OTA_PORT,
+    PULL_FOLDER,
+    SCRATCH_FOLDER,
+    SIGNATURE_FOLDER,
+    TLS_FOLDER,
+    VERIFY_CONTAINER,
+    Protocol,
+    Role,
+    Variable,
+    VersionPolicy,
+)
+from edgewright.api.flashjob import TLS_SECRET, Exposure, FlashJob, FlashJobSpec, PodTemplate
+from edgewright.controllers.flashjob.names import label_value, pod_name, service_name
+from edgewright.controllers.settings import Settings
+from edgewright.runtime.objects import Key, RawObject, Resource, owner_reference
+
+OUTCOME_FINALIZER: Final = "edgewright.dev/outcome"
+"""On a flash Pod until its outcome stands on the Device: nobody's deletion loses it."""
+DEFAULT_TIMEOUT: Final = 600
+"""How long an attempt may take, in seconds, where the job does not say."""
+
+_TIGHT: Final[RawObject] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+# The published flasher images run as root and write where they like: what they are given is what breaks none of them.
+_FOREIGN: Final[RawObject] = {"allowPrivilegeEscalation": False, "seccompProfile": {"type": "RuntimeDefault"}}
+_SELINUX_TYPES: Final = frozenset({"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
+_VOLUMES: Final = {
+    "spec.tlsSecretName": "tls",
+    "spec.firmwarePullSecret": "pull",
+    "spec.signaturePublicKeySecret": "signature",
+}
+_FOLDERS: Final = {"tls": TLS_FOLDER, "pull": PULL_FOLDER, "signature": SIGNATURE_FOLDER}
+_PUBLISHED: Final = (
+    Variable.FIRMWARE,
+    Variable.UUID,
+    Variable.HOST_ENDPOINT,
+    Variable.DEVICE,
+    Variable.APPLICATION_TYPE,
+    Variable.VERSION,
+    Variable.EXTERNAL_IP,
+)
+
+
+def timeout_of(spec: FlashJobSpec) -> int:
+    """How long one attempt on one device may take, in seconds."""
+    return DEFAULT_TIMEOUT if spec.timeout_seconds is None else spec.timeout_seconds
+
+
+def protocol_of(device: Device) -> str:
+    """How a device is flashed."""
+    return device.spec.protocol or Protocol.ESP32
+
+
+def exposure_of(spec: FlashJobSpec, device: Device) -> Exposure:
+    """How the device reaches its flash Pod: as the job says, else as its protocol needs it."""
+    if spec.exposure:
+        return Exposure(spec.exposure)
+    return Exposure.LOAD_BALANCER if protocol_of(device) in DIALS_BACK else Exposure.NONE
+
+
+def endpoint_of(spec: FlashJobSpec, device: Device) -> str:
+    """Where the device is: as the job says, else as its Device does."""
+    return spec.host_endpoint or device.spec.endpoint
+
+
+def own_flasher(spec: FlashJobSpec, settings: Settings) -> bool:
+    """Whether the Pod runs our flasher, not somebody else's image."""
+    return not spec.flashjob_pod_image or spec.flashjob_pod_image == settings.flasher_image
+
+
+def secrets_of(spec: FlashJobSpec, device: Device, settings: Settings) -> dict[str, str]:
+    """The Secrets that the Pod for a device cannot start without: the job's field, and the name that it gives."""
+    secrets = {}
+    dialled = protocol_of(device) in DIALS_BACK or exposure_of(spec, device) is Exposure.LOAD_BALANCER
+    if dialled and own_flasher(spec, settings):
+        secrets["spec.tlsSecretName"] = spec.tls_secret_name or TLS_SECRET
+    if spec.firmware_pull_secret:
+        secrets["spec.firmwarePullSecret"] = spec.firmware_pull_secret
+    if spec.signature_public_key_secret:
+        secrets["spec.signaturePublicKeySecret"] = spec.signature_public_key_secret
+    return secrets
+
+
+def service_key(claim: Claim) -> Key:
+    """Where the Service of a claim is found."""
+    return Key(claim.job.namespace, service_name(claim.job.name, claim.uuid))
+
+
+def pod_key(claim: Claim) -> Key:
+    """Where the Pod of a claim is found."""
+    return Key(claim.job.namespace, pod_name(claim.job.name, claim.uuid))
+
+
+def made_for(obj: Resource, device: Device, claim: Claim) -> bool:
+    """Whether an object was made by us for this device and this claim's job."""
+    metadata = obj.metadata
+    return (
+        metadata.labels.get(Mark.JOB_UID) == claim.job.uid
+        and metadata.annotations.get(Mark.DEVICE) == device.metadata.name
+    )
+
+
+def service_for(job: FlashJob, device: Device, claim: Claim, settings: Settings) -> RawObject:
+    """The Service at which the device finds its flash Pod."""
+    spec: RawObject = {
+        "type": "LoadBalancer",
+        "selector": _selector(claim),
+        "ports": [{"port": OTA_PORT, "targetPort": OTA_PORT, "protocol": "TCP"}],
+    }
+    if job.spec.external_ip:
+        spec["loadBalancerIP"] = job.spec.external_ip
+    if not settings.nat and (source := _source_range(endpoint_of(job.spec, device))):
+        spec["loadBalancerSourceRanges"] = [source]
+    metadata = {
+        "name": service_key(claim).name,
+        "namespace": claim.job.namespace,
+        "labels": _labels(claim),
+        "annotations": {Mark.DEVICE.value: device.metadata.name},
+        "ownerReferences": [owner_reference(job).to_raw()],
+    }
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def pod_for(job: FlashJob, device: Device, claim: Claim, *, address: str, digest: str, settings: Settings) -> RawObject:
+    """The Pod that flashes the device: ours, or a foreign flasher between our inspection and our verification.
+
+    `address` is where the device finds it (empty where the Pod dials), `digest` what the firmware's tag stood for when
+    the job's first device ended (empty while none has).
+    """
+    template = job.spec.pod_template or PodTemplate()
+    metadata: RawObject = {
+        "name": pod_key(claim).name,
+        "namespace": claim.job.namespace,
+        "labels": {**template.labels, **_labels(claim)},
+        "annotations": {
+            **template.annotations,
+            Mark.DEVICE.value: device.metadata.name,
+            Mark.ATTEMPT.value: str(claim.attempt),
+            Mark.STATE.value: claim.state,
+        },
+        "finalizers": [OUTCOME_FINALIZER],
+        "ownerReferences": [owner_reference(job).to_raw()],
+    }
+    spec: RawObject = {
+        **_containers(job, device, claim, address=address, digest=digest, settings=settings),
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": deadline_of(job.spec, settings),
+        "terminationGracePeriodSeconds": settings.timing.grace,
+        "automountServiceAccountToken": False,
+        "volumes": [{"name": "scratch", "emptyDir": {}}, *_secret_volumes(job.spec, device, settings)],
+    }
+    if template.node_selector:
+        spec["nodeSelector"] = template.node_selector
+    if template.tolerations:
+        spec["tolerations"] = [toleration.to_raw() for toleration in template.tolerations]
+    if template.affinity:
+        spec["affinity"] = template.affinity
+    if template.image_pull_secrets:
+        spec["imagePullSecrets"] = [secret.to_raw() for secret in template.image_pull_secrets]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def deadline_of(spec: FlashJobSpec, settings: Settings) -> int:
+    """The Pod's activeDeadlineSeconds: the attempt's time, and some for pulling the image and for ending well."""
+    timing = settings.timing
+    extra = timing.start_grace if own_flasher(spec, settings) else timing.start_grace + timing.foreign_grace
+    return max(1, math.ceil(timeout_of(spec) + extra))
+
+
+def loosened(security_context: Mapping[str, Any] | None) -> str | None:
+    """The first field of a container's security context that could loosen ours, or None where all only tighten.
+
+    A field that nobody here knows may loosen anything, so it counts.
+    """
+    for name, value in (security_context or {}).items():
+        if value is None:
+            continue
+        strict = _STRICT.get(name)
+        if strict is None or not strict(value):
+            return name
+    return None
+
+
+def tightened(base: RawObject, further: Mapping[str, Any] | None) -> RawObject:
+    """A security context with what a job adds; capabilities that either drops are dropped."""
+    added = {name: value for name, value in (further or {}).items() if value is not None}
+    drops = [*_dropped(base), *(each for each in _dropped(added) if each not in _dropped(base))]
+    merged = {**base, **added}
+    if drops:
+        merged["capabilities"] = {"drop": drops}
+    return merged
+
+
+# --- security contexts ----------------------------------------------------------------------------------------------
+
+
+def _only(*allowed: object) -> Callable[[Any], bool]:
+    return lambda value: any(value is each or (isinstance(value, str) and value == each) for each in allowed)
+
+
+def _no_root(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+def _drops_only(value: Any) -> bool:
+    return isinstance(value, Mapping) and not value.get("add") and set(value) <= {"add", "drop"}
+
+
+def _confined(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get("type") in {"RuntimeDefault", "Localhost"}
+
+
+def _contained(value: Any) -> bool:
+    labels = {"user", "role"}
+    return (
+        isinstance(value, Mapping)
+        and not any(value.get(name) for name in labels)
+        and (value.get("type") or "") in _SELINUX_TYPES
+    )
+
+
+_STRICT: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "allowPrivilegeEscalation": _only(False),
+    "privileged": _only(False),
+    "readOnlyRootFilesystem": _only(True),
+    "runAsNonRoot": _only(True),
+    "runAsUser": _no_root,
+    "runAsGroup": _no_root,
+    "capabilities": _drops_only,
+    "seccompProfile": _confined,
+    "appArmorProfile": _confined,
+    "seLinuxOptions": _contained,
+    "procMount": _only("Default"),
+}
+"""For each field that a job may set, whether a value is at least as strict as ours."""
+
+
+def _dropped(context: Mapping[str, Any]) -> list[str]:
+    return list((context.get("capabilities") or {}).get("drop") or ())
+
+
+# --- parts of Pod and Service ---------------------------------------------------------------------------------------
+
+
+def _selector(claim: Claim) -> dict[str, str]:
+    return {"app": label_value(claim.job.name), "uuid": label_value(claim.uuid)}
+
+
+def _labels(claim: Claim) -> dict[str, str]:
+    return {**_selector(claim), Mark.JOB_UID.value: claim.job.uid}
+
+
+def _source_range(endpoint: str) -> str | None:
+    """The device's address as the only one that may dial in; None where the endpoint is a host name."""
+    try:
+        address = parse_endpoint(endpoint).address
+    except BadEndpoint:
+        return None
+    return None if address is None else f"{address}/{address.max_prefixlen}"
+
+
+def _containers(
+    job: FlashJob, device: Device, claim: Claim, *, address: str, digest: str, settings: Settings
+) -> RawObject:
+    template = job.spec.pod_template or PodTemplate()
+    variables = _variables(job, device, claim, address=address, digest=digest, settings=settings)
+    mounts: list[RawObject] = [
+        {"name": "scratch", "mountPath": SCRATCH_FOLDER},
+        *(
+            {"name": volume["name"], "mountPath": _FOLDERS[volume["name"]], "readOnly": True}
+            for volume in _secret_volumes(job.spec, device, settings)
+        ),
+    ]
+
+    def ours(name: str, role: Role) -> RawObject:
+        return {
+            "name": name,
+            "image": settings.flasher_image,
+            "env": _environment({**variables, Variable.ROLE: role}),
+            "volumeMounts": mounts,
+            "securityContext": tightened(_TIGHT, template.security_context),
+        }
+
+    if own_flasher(job.spec, settings):
+        main = ours(FLASH_CONTAINER, Role.CHECK if claim.check else Role.FLASH)
+        others: RawObject = {}
+    else:
+        published: dict[str, str] = {name: variables[name] for name in _PUBLISHED}
+        main = {
+            "name": FLASH_CONTAINER,
+            "image": job.spec.flashjob_pod_image,
+            "env": _environment(published),
+            "securityContext": tightened(_FOREIGN, template.security_context),
+        }
+        variables[Variable.CHECK] = _truth(claim.check)  # only what inspects reads it
+        others = {"initContainers": [ours(INSPECT_CONTAINER, Role.INSPECT)]}
+    if template.resources:
+        main["resources"] = template.resources
+    beside = [] if own_flasher(job.spec, settings) else [ours(VERIFY_CONTAINER, Role.VERIFY)]
+    return {**others, "containers": [main, *beside]}
+
+
+def _variables(
+    job: FlashJob, device: Device, claim: Claim, *, address: str, digest: str, settings: Settings
+) -> dict[str, str]:
+    spec = job.spec
+    known = device.status.firmware
+    return {
+        Variable.FIRMWARE: spec.firmware,
+        Variable.UUID: claim.uuid,
+        Variable.HOST_ENDPOINT: endpoint_of(job.spec, device),
+        Variable.DEVICE: spec.device or device.spec.type,
+        Variable.APPLICATION_TYPE: spec.application_type or device.status.application,
+        Variable.VERSION: spec.version,
+        Variable.EXTERNAL_IP: address or spec.external_ip or "",
+        Variable.PROTOCOL: protocol_of(device),
+        Variable.DIGEST: digest,
+        Variable.RECORDED_DIGEST: known.digest if known else "",
+        Variable.TIMEOUT: str(timeout_of(spec)),
+        Variable.FORCE: _truth(spec.force),
+        Variable.VERSION_POLICY: spec.version_policy or VersionPolicy.IMAGE,
+        Variable.ALLOW_INSECURE: _truth(spec.allow_insecure),
+        Variable.PLAIN_REGISTRIES: ",".join(settings.plain_registries),
+        Variable.ATTESTATION: settings.attestation,
+        Variable.VERIFY_SIGNATURE: _truth(bool(spec.signature_public_key_secret)),
+    }
+
+
+def _environment(variables: Mapping[str, str]) -> list[RawObject]:
+    """The variables as a container has them; the published seven are there even where they are empty."""
+    entries: list[RawObject] = [
+        {"name": str(name), "value": str(value)} for name, value in variables.items() if value or name in _PUBLISHED
+    ]
+    if Variable.ROLE in variables:
+        entries.append({"name": "TMPDIR", "value": SCRATCH_FOLDER})  # the root of our containers cannot be written to
+        entries.append({"name": Variable.POD_IP.value, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
+    return entries
+
+
+def _secret_volumes(spec: FlashJobSpec, device: Device, settings: Settings) -> list[RawObject]:
+    return [
+        {"name": _VOLUMES[field], "secret": {"secretName": name}}
+        for field, name in secrets_of(spec, device, settings).items()
+    ]
+
+
+def _truth(value: bool | None) -> str:
+    return "true" if value else ""

@@ -1,0 +1,276 @@
+"""What came of a flash: read from a Pod that has ended, and written down on the Device.
+
+`deciding` and `flashes` use it. A report of ours is believed; where there is none, the Pod's own end says what is
+known. Whatever is uncertain counts against the flash, never for it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from edgewright.api.device import (
+    MOST_RECORDS,
+    Claim,
+    Device,
+    DeviceStatus,
+    Firmware,
+    FlashRecord,
+    JobReference,
+    LastFlash,
+    Mark,
+)
+from edgewright.api.flashing import (
+    FLASH_CONTAINER,
+    INSPECT_CONTAINER,
+    LOG_LINES,
+    VERIFY_CONTAINER,
+    Outcome,
+    Report,
+    Variable,
+    decode_report,
+)
+from edgewright.api.flashjob import FlashJob, FlashJobSpec
+from edgewright.api.pod import ContainerTerminated, Pod
+from edgewright.controllers.settings import Timing
+from edgewright.runtime.objects import Resource
+
+DEFAULT_RETRIES: Final = 2
+"""How often a device whose flash failed is tried again, where the job does not say."""
+FORGET_AFTER: Final = timedelta(minutes=10)
+"""A record whose job is not in the cache is kept for so long: the cache may be behind, and the job new."""
+
+_TEXT: Final = 256
+_MESSAGE: Final = 2048
+_REFERENCE: Final = 1024
+_LINE: Final = 1024
+
+Living = Callable[[JobReference], bool]
+
+
+# --- reading a Pod --------------------------------------------------------------------------------------------------
+
+
+def attempt_of(obj: Resource) -> int:
+    """Which attempt a Pod is, by its mark; 0 where it says none."""
+    text = obj.metadata.annotations.get(Mark.ATTEMPT, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def claim_of(pod: Pod) -> Claim:
+    """The claim for which a Pod of ours was made, from its marks."""
+    metadata = pod.metadata
+    owner = next((each.name for each in metadata.owner_references if each.controller), "")
+    return Claim(
+        job=JobReference(namespace=metadata.namespace, name=owner, uid=metadata.labels.get(Mark.JOB_UID, "")),
+        uuid=pod.variable(Variable.UUID),
+        state=metadata.annotations.get(Mark.STATE, ""),
+        attempt=max(1, attempt_of(pod)),
+        since=metadata.creation_timestamp,
+    )
+
+
+def outcome_of(pod: Pod) -> Report | None:
+    """What came of a Pod, or None while it has not ended."""
+    return report_of(pod) if pod.finished else None
+
+
+def report_of(pod: Pod, *, lost: str = "") -> Report:
+    """What came of a Pod that has ended, or that is given up because of what `lost` says."""
+    told = _told(pod)
+    if told is not None:
+        return told
+    given_up = pod.metadata.annotations.get(Mark.GIVEN_UP, "")
+    if given_up or not pod.began:
+        return _never_started(pod, given_up, lost)
+    if lost:
+        return Report(outcome=Outcome.TIMED_OUT, message=lost, written=True)
+    if pod.status.reason == "DeadlineExceeded":
+        return Report(outcome=Outcome.TIMED_OUT, message="the flash Pod ran until its deadline", written=True)
+    return Report(outcome=Outcome.FAILED, message=f"the flash Pod ended without a report: {_end(pod)}", written=True)
+
+
+def _told(pod: Pod) -> Report | None:
+    """The report in the termination message of whichever container of ours decides."""
+    if not any(container.name == VERIFY_CONTAINER for container in pod.spec.containers):
+        return _report_in(pod.terminated(FLASH_CONTAINER))
+    inspected = pod.terminated(INSPECT_CONTAINER)
+    if inspected is not None and inspected.exit_code != 0:
+        return _report_in(inspected)
+    report = _report_in(pod.terminated(VERIFY_CONTAINER))
+    foreign = pod.terminated(FLASH_CONTAINER)
+    if report is None:
+        return None
+    # What was given up is forgotten by its node in the end; what still waits when all is over never ran.
+    absent = pod.metadata.annotations.get(Mark.GIVEN_UP, "") or ("" if foreign else pod.why_waiting())
+    if absent and (foreign is None or foreign.started_at is None):
+        told = f"{report.message} (the flasher itself never started: {absent})".strip()
+        return msgspec.structs.replace(report, message=told, written=False)
+    if foreign is None:
+        return report
+    told = f"{report.message} (the flasher itself ended with {_exit(foreign)})".strip()
+    # Whatever the flasher of others did, it may have changed the device.
+    return msgspec.structs.replace(report, message=told, written=True)
+
+
+def without_flasher(pod: Pod) -> bool:
+    """Whether the flasher of others could not be started, and what waits beside it for its work has ended."""
+    waits = any(each.name == FLASH_CONTAINER and each.state.waiting for each in pod.status.container_statuses)
+    return waits and pod.terminated(VERIFY_CONTAINER) is not None
+
+
+def _report_in(ended: ContainerTerminated | None) -> Report | None:
+    report = decode_report(ended.message) if ended is not None else None
+    if report is not None and report.outcome is Outcome.NOT_FOUND:
+        return msgspec.structs.replace(report, outcome=Outcome.FAILED)  # not for a flasher to say
+    return report
+
+
+def _never_started(pod: Pod, given_up: str, lost: str) -> Report:
+    why = given_up or lost or pod.why_waiting() or _described(pod.status.reason, pod.status.message)
+    # A node that took it on and never told of any container may have run it all the same.
+    silent = bool(pod.spec.node_name) and not pod.status.container_statuses
+    # One that was given up may have started at the last moment: what never ran has no time at which it did.
+    ran = pod.ran
+    if pod.deleting and not why:
+        return Report(outcome=Outcome.CANCELLED, message="the flash Pod was deleted before it started", written=silent)
+    message = f"the flash Pod never started: {why or 'nobody said why'}"
+    return Report(outcome=Outcome.FAILED, message=message, written=silent or ran or bool(lost))
+
+
+def _end(pod: Pod) -> str:
+    ended = pod.terminated(VERIFY_CONTAINER) or pod.terminated(FLASH_CONTAINER) or pod.terminated(INSPECT_CONTAINER)
+    parts = (_described(pod.status.reason, pod.status.message), _exit(ended) if ended is not None else "")
+    return ", ".join(filter(None, parts)) or "its node said nothing more"
+
+
+def _exit(ended: ContainerTerminated) -> str:
+    text = f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
+    return f"{text} ({ended.reason})" if ended.reason not in {"", "Error", "Completed"} else text
+
+
+def _described(reason: str, message: str) -> str:
+    return f"{reason}: {message}" if reason and message else reason or message
+
+
+# --- what follows ---------------------------------------------------------------------------------------------------
+
+
+def attempts_of(spec: FlashJobSpec) -> int:
+    """How many attempts on a device a job allows."""
+    return 1 + (DEFAULT_RETRIES if spec.retries is None else spec.retries)
+
+
+def next_attempt(job: FlashJob, claim: Claim, report: Report, *, now: datetime, timing: Timing) -> Claim | None:
+    """The claim for another attempt after this outcome, or None where the outcome is final.
+
+    For a job that still wants the device: then somebody else called a cancelled Pod off (a drained node, say), and it
+    is worth another try.
+    """
+    worth = report.outcome.worth_another_try or report.outcome is Outcome.CANCELLED
+    if not worth or claim.attempt >= attempts_of(job.spec):
+        return None
+    # The exponent has a bound of its own: a float overflows where a job allows a thousand retries.
+    wait = min(timing.longest_backoff, timing.first_backoff * 2.0 ** min(claim.attempt - 1, 32))
+    return msgspec.structs.replace(
+        claim,
+        attempt=claim.attempt + 1,
+        not_before=now + timedelta(seconds=wait),
+        last_message=_cut(f"{report.outcome}: {report.message}", _MESSAGE),
+    )
+
+
+def retried(device: Device, claim: Claim, report: Report) -> DeviceStatus:
+    """The Device's status once an attempt has failed and `claim` is there for the next one."""
+    return msgspec.structs.replace(_learnt(device.status, report), claim=claim)
+
+
+def record(
+    device: Device, claim: Claim, report: Report, *, firmware: str, forced: bool, now: datetime, living: Living
+) -> DeviceStatus:
+    """The Device's status with the final outcome of a claim; the claim, where the Device has it, is free.
+
+    `firmware` is the reference that was flashed, `forced` whether the flasher was told to flash what was current.
+    """
+    status = _learnt(device.status, report)
+    version = report.version_after or (report.version_before if report.outcome is Outcome.ALREADY_CURRENT else "")
+    message = _cut(report.message, _MESSAGE)
+    new = FlashRecord(
+        job=claim.job,
+        uuid=claim.uuid,
+        state=claim.state,
+        outcome=report.outcome,
+        message=message,
+        digest=_cut(report.digest, _TEXT),
+        version=_cut(version, _TEXT),
+        image_version=_cut(report.image_version, _TEXT),
+        attempts=claim.attempt,
+        forced=forced,
+        time=now,
+    )
+    last = LastFlash(
+        job=claim.job,
+        outcome=report.outcome,
+        message=message,
+        firmware=_cut(firmware, _REFERENCE),
+        digest=_cut(report.digest, _TEXT),
+        version_before=_cut(report.version_before, _TEXT),
+        version_after=_cut(version, _TEXT),
+        time=now,
+        log=() if report.outcome.good else tuple(_cut(line, _LINE) for line in report.log[-LOG_LINES:]),
+    )
+    status = msgspec.structs.replace(status, last_flash=last, records=_records(status.records, new, now, living))
+    if report.outcome.good:
+        proven = Firmware(reference=last.firmware, digest=last.digest, version=last.version_after)
+        before = status.firmware
+        same = before is not None and before.digest == proven.digest
+        previous = status.previous_firmware if same or before is None else before
+        status = msgspec.structs.replace(status, firmware=proven, previous_firmware=previous)
+    if status.claim is not None and _same(status.claim, claim):
+        status = msgspec.structs.replace(status, claim=None)
+    return status
+
+
+def recorded(status: DeviceStatus, claim: Claim) -> bool:
+    """Whether the outcome of this claim stands on the Device already."""
+    found = status.record_of(claim.job.uid)
+    return found is not None and found.state == claim.state and found.attempts >= claim.attempt
+
+
+def _learnt(status: DeviceStatus, report: Report) -> DeviceStatus:
+    """What a report tells of the device, whatever came of the flash."""
+    changes: dict[str, object] = {}
+    for field, value in (
+        ("version", report.version_after or report.version_before),
+        ("application", report.application),
+        ("certificate", report.certificate),
+    ):
+        if value:
+            changes[field] = _cut(value, _TEXT)
+    unknown = report.written and not report.outcome.good and report.outcome is not Outcome.REVERTED
+    if unknown and status.firmware is not None:
+        # Something was sent and nothing was proven: it may run either, so it is known to run neither.
+        changes.update(firmware=None, previous_firmware=status.firmware)
+    return msgspec.structs.replace(status, **changes)
+
+
+def _records(
+    records: tuple[FlashRecord, ...], new: FlashRecord, now: datetime, living: Living
+) -> tuple[FlashRecord, ...]:
+    """The records with the new one; those of jobs that are gone go."""
+    others = [each for each in records if each.job.uid != new.job.uid]
+    kept = [each for each in others if living(each.job) or (each.time is not None and now - each.time < FORGET_AFTER)]
+    if len(kept) >= MOST_RECORDS:
+        kept = [each for each in kept if living(each.job)]
+    return (*kept[-(MOST_RECORDS - 1) :], new)
+
+
+def _same(one: Claim, other: Claim) -> bool:
+    return (one.job.uid, one.state, one.attempt) == (other.job.uid, other.state, other.attempt)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

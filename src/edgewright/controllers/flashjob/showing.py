@@ -1,0 +1,316 @@
+"""What a FlashJob's status says, made from the survey of its devices.
+
+The loop over FlashJobs writes it, at most once a second. Whatever is in a status can be made again from the Devices;
+only when a generation was first seen is taken over from the status before. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Final
+
+from edgewright.api.device import Device, FlashRecord
+from edgewright.api.flashing import Outcome
+from edgewright.api.flashjob import (
+    ACCEPTED,
+    MOST_SHOWN,
+    DeviceState,
+    FlashCounts,
+    FlashedDevice,
+    FlashJob,
+    FlashJobPhase,
+    FlashJobStatus,
+)
+from edgewright.controllers.flashjob.survey import Need, Standing
+from edgewright.runtime import conditions as conditions_of
+from edgewright.runtime.conditions import condition, done, progressing, remove, retrying, set_condition, stuck
+from edgewright.runtime.objects import Condition
+
+TAG_MOVED: Final = "TagMoved"
+"""The condition of a job whose firmware tag stood for different images while it ran."""
+VERSION_DIFFERS: Final = "VersionDiffers"
+"""The condition of a job whose firmware carries another version than the spec names."""
+APPLICATION_DIFFERS: Final = "ApplicationDiffers"
+"""The condition of a job after which devices report another application than the spec names."""
+ALL_WELL: Final = "All flashing pods completed successfully"
+"""The message of a completed job, as published."""
+
+_MOST_BYTES: Final = 1_000_000
+"""The stored object stays below this; 1 MiB is what it may never reach."""
+_FIXED_BYTES: Final = 40_000
+"""For everything in the object but its devices: conditions, managedFields and the rest."""
+_ENTRY_BYTES: Final = 220
+"""The field names and numbers of one entry of status.devices."""
+_LONGEST_MESSAGE: Final = 512
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """What keeps the whole job from going on."""
+
+    reason: str
+    message: str
+    refused: bool = False
+    """Whether the spec itself is wrong: nothing happens until somebody changes it."""
+    accepted: bool = True
+    """Whether the condition Accepted stays true."""
+
+
+def status_of(
+    job: FlashJob,
+    standings: Sequence[Standing],
+    *,
+    observed: datetime,
+    now: datetime,
+    hold: Hold | None = None,
+    waiting: Mapping[str, str] | None = None,
+) -> FlashJobStatus:
+    """The status that the job shall have; equal to the one that it has where nothing has changed.
+
+    `waiting` says why devices wait, by the names of their Devices, where admission knows more than the survey.
+    """
+    before = job.status
+    tally = Counter(standing.state for standing in standings)
+    counts = FlashCounts(
+        total=len(standings),
+        done=tally[DeviceState.DONE],
+        failed=tally[DeviceState.FAILED],
+        flashing=tally[DeviceState.FLASHING],
+        waiting=tally[DeviceState.WAITING],
+    )
+    phase, message, overall = _phase(standings, counts, hold)
+    records = [standing.record for standing in standings if standing.record is not None]
+    digest = first_digest(records)
+    finished = phase is not FlashJobPhase.IN_PROGRESS and not (hold is not None and hold.refused)
+    shown = _shown(job, standings, waiting or {})
+    return FlashJobStatus(
+        phase=phase,
+        message=message,
+        host_endpoint=_host_endpoint(job, standings),
+        completed_uuids=tuple(standing.uuid for standing in standings if standing.state is DeviceState.DONE),
+        observed_generation=job.metadata.generation,
+        observed_time=observed,
+        start_time=before.start_time or _earliest(standings),
+        completion_time=_completion_time(before, standings, now) if finished else None,
+        counts=counts,
+        progress=f"{counts.done}/{counts.total}",
+        digest=digest,
+        devices=shown,
+        devices_omitted=len(standings) - len(shown),
+        conditions=_conditions(job, standings, records, digest, hold=hold, overall=overall, now=now),
+    )
+
+
+def first_digest(records: Iterable[FlashRecord]) -> str:
+    """The digest that the firmware stood for when the first device ended; empty while none has told one."""
+    told = [record for record in records if record.digest and record.time is not None]
+    return min(told, key=lambda record: (record.time, record.digest)).digest if told else ""
+
+
+def superseded(standing: Standing) -> bool:
+    """Whether another job has flashed the device since this one was done with it."""
+    record, device = standing.record, standing.device
+    if record is None or device is None:
+        return False
+    last = device.status.last_flash
+    if last is not None and last.job.uid != record.job.uid and last.outcome == Outcome.SUCCEEDED:
+        return last.time is None or record.time is None or last.time >= record.time
+    firmware = device.status.firmware
+    return (
+        standing.state is DeviceState.DONE
+        and firmware is not None
+        and bool(firmware.digest and record.digest)
+        and firmware.digest != record.digest
+    )
+
+
+def drifted(standing: Standing) -> bool:
+    """Whether the device runs another version than the job left it with, and no job of ours brought that about."""
+    record, device = standing.record, standing.device
+    if record is None or device is None or standing.state is not DeviceState.DONE or not record.version:
+        return False
+    status = device.status
+    news = status.last_seen is None or record.time is None or status.last_seen >= record.time
+    return bool(status.version) and status.version != record.version and news and not superseded(standing)
+
+
+def _phase(
+    standings: Sequence[Standing], counts: FlashCounts, hold: Hold | None
+) -> tuple[FlashJobPhase, str, conditions_of.Outcome]:
+    """The published phase and message, and what Ready, Reconciling and Stalled say."""
+    if hold is not None and hold.refused:
+        return FlashJobPhase.FAILED, hold.message, stuck(hold.reason, hold.message)
+    if counts.total and counts.done == counts.total:
+        return FlashJobPhase.COMPLETED, ALL_WELL, done("Completed", ALL_WELL)
+    if counts.total and not counts.waiting and not counts.flashing:
+        message = _failures(standings, counts)
+        return FlashJobPhase.FAILED, message, stuck("DevicesFailed", message)
+    if hold is not None:
+        make = progressing if hold.accepted else retrying
+        return FlashJobPhase.IN_PROGRESS, hold.message, make(hold.reason, hold.message)
+    message = _in_progress(counts)
+    return FlashJobPhase.IN_PROGRESS, message, progressing("Flashing", message)
+
+
+def _in_progress(counts: FlashCounts) -> str:
+    parts = [f"{counts.done} of {counts.total} devices done"]
+    parts += [
+        f"{number} {what}"
+        for number, what in (
+            (counts.flashing, "being flashed"),
+            (counts.waiting, "waiting"),
+            (counts.failed, "failed"),
+        )
+        if number
+    ]
+    return ", ".join(parts)
+
+
+def _failures(standings: Sequence[Standing], counts: FlashCounts) -> str:
+    failed = [standing for standing in standings if standing.state is DeviceState.FAILED][:_NAMED]
+    told = "; ".join(f"{each.uuid}: {each.outcome}: {each.message}" for each in failed)
+    more = f"; and {counts.failed - len(failed)} more" if counts.failed > len(failed) else ""
+    return _cut(f"{counts.failed} of {counts.total} devices failed: {told}{more}", 4096)
+
+
+def _host_endpoint(job: FlashJob, standings: Sequence[Standing]) -> str:
+    if len(standings) != 1:
+        return ""
+    device = standings[0].device
+    return job.spec.host_endpoint or (device.spec.endpoint if device is not None else "")
+
+
+def _earliest(standings: Iterable[Standing]) -> datetime | None:
+    times = (standing.time for standing in standings if standing.claim is not None or standing.record is not None)
+    return min((time.replace(microsecond=0) for time in times if time is not None), default=None)
+
+
+def _completion_time(before: FlashJobStatus, standings: Iterable[Standing], now: datetime) -> datetime:
+    """When the last device ended or was given up; where that has no time (a bad address), when it was first said."""
+    latest = max((standing.time for standing in standings if standing.time is not None), default=None)
+    return (latest or before.completion_time or now).replace(microsecond=0)
+
+
+def _shown(job: FlashJob, standings: Sequence[Standing], waiting: Mapping[str, str]) -> tuple[FlashedDevice, ...]:
+    """The devices one by one, as many as there is room for: under way, failed, waiting, then the latest."""
+    groups: dict[DeviceState, list[Standing]] = {state: [] for state in DeviceState}
+    for standing in standings:
+        groups[standing.state].append(standing)
+    if len(standings) > MOST_SHOWN:  # where all are shown, the order of the spec reads better than that of time
+        groups[DeviceState.DONE].sort(key=_when, reverse=True)
+    order = chain(*(groups[state] for state in (DeviceState.FLASHING, DeviceState.FAILED, DeviceState.WAITING)))
+    room = _MOST_BYTES - _FIXED_BYTES - 2 * sum(len(each.uuid) + 3 for each in standings)
+    room -= sum(map(len, job.metadata.annotations.values())) * 11 // 10  # an applied spec stands there quoted
+    shown: list[FlashedDevice] = []
+    for standing in chain(order, groups[DeviceState.DONE]):
+        entry = _entry(standing, waiting)
+        room -= _ENTRY_BYTES + len(entry.message.encode()) + len(entry.uuid) + len(entry.device) + len(entry.version)
+        if len(shown) == MOST_SHOWN or room < 0:
+            break
+        shown.append(entry)
+    return tuple(shown)
+
+
+def _when(standing: Standing) -> float:
+    return standing.time.timestamp() if standing.time is not None else 0.0
+
+
+def _entry(standing: Standing, waiting: Mapping[str, str]) -> FlashedDevice:
+    record, claim, device = standing.record, standing.claim, standing.device
+    message = standing.message
+    if device is not None and standing.need is not Need.NOTHING and standing.due is None:
+        message = waiting.get(device.metadata.name, message)
+    return FlashedDevice(
+        uuid=standing.uuid,
+        device=device.metadata.name if device is not None else "",
+        state=standing.state,
+        outcome=standing.outcome,
+        message=_cut(message, _LONGEST_MESSAGE),
+        version=record.version if record is not None else "",
+        attempts=record.attempts if record is not None else claim.attempt if claim is not None else 0,
+        address=standing.address,
+        drifted=drifted(standing),
+        superseded=superseded(standing),
+        time=standing.time,
+    )
+
+
+def _conditions(
+    job: FlashJob,
+    standings: Sequence[Standing],
+    records: Sequence[FlashRecord],
+    digest: str,
+    *,
+    hold: Hold | None,
+    overall: conditions_of.Outcome,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    conditions = job.status.conditions
+    generation = job.metadata.generation
+    if hold is not None and not hold.accepted:
+        said = condition(ACCEPTED, "False", hold.reason, hold.message, generation=generation)
+    else:
+        said = condition(ACCEPTED, "True", "Accepted", "", generation=generation)
+    conditions = set_condition(conditions, said, now=now)
+    for type_, message in (
+        (TAG_MOVED, _tag_moved(job, records, digest)),
+        (VERSION_DIFFERS, _version_differs(job, records)),
+        (APPLICATION_DIFFERS, _application_differs(job, standings)),
+    ):
+        if message:
+            said = condition(type_, "True", type_, message, generation=generation)
+            conditions = set_condition(conditions, said, now=now)
+        else:
+            conditions = remove(conditions, type_)
+    return conditions_of.with_outcome(conditions, overall, generation=generation, now=now)
+
+
+def _tag_moved(job: FlashJob, records: Iterable[FlashRecord], digest: str) -> str:
+    others = sorted({record.digest for record in records if record.digest and record.digest != digest})
+    if not others:
+        return ""
+    return f"{job.spec.firmware} stood for {digest} when the first device ended, and for {', '.join(others[:_NAMED])}"
+
+
+def _version_differs(job: FlashJob, records: Iterable[FlashRecord]) -> str:
+    others = sorted({each.image_version for each in records if each.image_version} - {job.spec.version})
+    if not others:
+        return ""
+    return f"the firmware carries version {', '.join(others[:_NAMED])}, spec.version is {job.spec.version}"
+
+
+def _application_differs(job: FlashJob, standings: Iterable[Standing]) -> str:
+    wanted = job.spec.application_type
+    if not wanted:
+        return ""
+    others = [
+        standing
+        for standing in standings
+        if standing.state is DeviceState.DONE
+        and standing.device is not None
+        and (told := _application(standing.device, job)) is not None
+        and told.casefold() != wanted.casefold()
+    ]
+    if not others:
+        return ""
+    first = others[0]
+    application = first.device.status.application if first.device is not None else ""
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return f"spec.applicationType is {wanted}; {first.uuid} reports {application}{more}"
+
+
+def _application(device: Device, job: FlashJob) -> str | None:
+    """What the device told after this job's flash; None where another job came after it, or it told nothing."""
+    last = device.status.last_flash
+    if last is None or last.job.uid != job.metadata.uid:
+        return None
+    return device.status.application or None
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,0 +1,49 @@
+"""Events about FlashJobs under the reasons that the original operator published, for those who watch for them.
+
+The loop over FlashJobs uses it beside the conditions, which say more. It decides nothing and never hides a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from edgewright.api.flashing import Outcome
+from edgewright.api.flashjob import FlashJob
+from edgewright.controllers.flashjob.survey import Standing
+from edgewright.runtime.errors import ApiError, Conflict, NotFound
+from edgewright.runtime.events import Recorder
+
+FINALIZER_ERROR: Final = "FinalizerError"
+FINALIZER_REMOVAL_FAILED: Final = "FinalizerRemovalFailed"
+STATUS_UPDATE_FAILED: Final = "StatusUpdateFailed"
+DELETION_FAILED: Final = "DeletionFailed"
+POD_CLEANUP_FAILED: Final = "PodCleanupFailed"
+NO_INSTANCE: Final = "AkriInstanceError"
+"""The original's word for a device that it cannot find."""
+
+_MOST_TOLD: Final = 10
+
+
+@contextmanager
+def telling(recorder: Recorder, job: FlashJob, reason: str) -> Iterator[None]:
+    """Makes an event of what the server refuses in the block, and raises it all the same.
+
+    That an object has changed or gone meanwhile is ordinary and not worth an event.
+    """
+    try:
+        yield
+    except (Conflict, NotFound):
+        raise
+    except ApiError as error:
+        recorder.record(job, "Warning", reason, str(error))
+        raise
+
+
+def tell_lost(recorder: Recorder, job: FlashJob, standings: Sequence[Standing]) -> None:
+    """Makes events of the devices that were given up as not found since the job's status was last written."""
+    told = {device.uuid for device in job.status.devices if device.outcome == Outcome.NOT_FOUND}
+    lost = [each for each in standings if each.outcome == Outcome.NOT_FOUND and each.uuid not in told]
+    for each in lost[:_MOST_TOLD]:
+        recorder.record(job, "Warning", NO_INSTANCE, f"{each.uuid}: {each.message}")

@@ -1,0 +1,9 @@
+"""The inventory: one Device for each physical device that Akri has discovered, whatever happens to its Instances.
+
+`identity` says which Device an Instance shows, `keeping` what is written down of it, and `inventory` does so. Devices
+are made and kept here, and never deleted.
+"""
+
+from edgewright.controllers.inventory.inventory import add_inventory
+
+__all__ = ["add_inventory"]

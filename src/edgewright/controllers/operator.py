@@ -1,0 +1,26 @@
+"""The operator as a whole: every controller of ours, added to one manager.
+
+`edgewright run` gives it a manager with a lease for a cluster, `edgewright up` one for the embedded control plane. It
+only joins the parts.
+"""
+
+from __future__ import annotations
+
+from edgewright.controllers.flashjob.flashes import add_flashes
+from edgewright.controllers.flashjob.jobs import add_jobs
+from edgewright.controllers.flashjob.original import Original
+from edgewright.controllers.flashjob.world import World
+from edgewright.controllers.inventory.inventory import add_inventory
+from edgewright.controllers.settings import Settings
+from edgewright.runtime.clock import Clock, SystemClock
+from edgewright.runtime.manager import Manager
+
+
+def add_all(manager: Manager, settings: Settings, *, clock: Clock | None = None) -> None:
+    """Adds the inventory and the FlashJob controllers; run the manager afterwards."""
+    clock = clock or SystemClock()
+    add_inventory(manager, settings, clock)
+    world = World(manager, settings, clock)
+    original = Original(world.client, clock, every=settings.timing.recheck)
+    add_flashes(manager, world, original=original)
+    add_jobs(manager, world, original=original)

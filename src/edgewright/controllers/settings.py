@@ -1,0 +1,50 @@
+"""What somebody who runs the operator can choose; `edgewright run` and `edgewright up` fill it in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from edgewright.api.flashing import FLASHER_IMAGE
+
+ORIGINAL_LEASE: Final = "338c7440.flashjob.nbfc.io"
+"""The leader Lease of the original operator, in whichever namespace it runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How long things take, in seconds; tests scale them."""
+
+    status_every: float = 1.0
+    """The status of a job is written no more often."""
+    first_backoff: float = 10.0
+    """Before the second attempt on a device; it doubles with every further one."""
+    longest_backoff: float = 300.0
+    start_grace: float = 120.0
+    """An attempt's Pod may take so much longer than the attempt's timeout to be scheduled, pulled and ended."""
+    grace: int = 30
+    """A flash Pod that is told to stop may finish writing within this."""
+    foreign_grace: float = 60.0
+    """So long after a foreign flasher has ended, ours beside it may wait for the device to come back."""
+    stale_after: float = 600.0
+    """A Device that discovery has not seen for so long is Stale."""
+    seen_every: float = 300.0
+    """That a device was seen is written no more often."""
+    recheck: float = 30.0
+    """What nobody tells us (a Secret that was missing, the original's Lease) is looked at again so often."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How one operator works."""
+
+    flasher_image: str = FLASHER_IMAGE
+    local: bool = False
+    """Whether devices may be on this machine: then their endpoints may be loopback addresses."""
+    nat: bool = False
+    """Devices dial in from other addresses than their own: their Services are open to all."""
+    plain_registries: tuple[str, ...] = ()
+    """Registry hosts that are spoken to over plain HTTP."""
+    attestation: str = ""
+    """The URL of the attestation service, where it is not found by the Service's environment variable."""
+    timing: Timing = Timing()

@@ -1,0 +1,45 @@
+"""Events under the reasons that the original published."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgewright.api.flashing import Outcome
+from edgewright.api.flashjob import DeviceState, FlashedDevice, FlashJob, FlashJobStatus
+from edgewright.controllers.flashjob.survey import Standing
+from edgewright.controllers.flashjob.telling import STATUS_UPDATE_FAILED, tell_lost, telling
+from edgewright.runtime.errors import ApiError, Conflict, Forbidden, NotFound, Status
+from edgewright.runtime.events import Recorder
+from edgewright.runtime.objects import Resource
+
+
+class Heard(Recorder):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str, str]] = []
+
+    def record(self, about: Resource, type: str, reason: str, message: str) -> None:  # noqa: A002
+        self.said.append((type, reason, message))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(Forbidden, True), (Conflict, False), (NotFound, False)],
+    ids=["refused", "changed meanwhile", "gone meanwhile"],
+)
+def test_what_the_server_refuses_is_told_and_raised(error: type[ApiError], told: bool) -> None:
+    heard = Heard()
+    with pytest.raises(error), telling(heard, FlashJob(), STATUS_UPDATE_FAILED):
+        raise error(Status(code=400, message="no"))
+    assert heard.said == ([("Warning", "StatusUpdateFailed", "400 no")] if told else [])
+
+
+def test_a_device_that_was_not_found_is_told_once() -> None:
+    heard = Heard()
+    standings = [
+        Standing(uuid=uuid, state=DeviceState.FAILED, outcome=Outcome.NOT_FOUND, message="none") for uuid in "ab"
+    ]
+    told = FlashedDevice(uuid="a", outcome=Outcome.NOT_FOUND)
+    tell_lost(heard, FlashJob(status=FlashJobStatus(devices=(told,))), standings)
+    assert heard.said == [("Warning", "AkriInstanceError", "b: none")]
