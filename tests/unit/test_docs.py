@@ -99,15 +99,15 @@ def test_a_target_that_a_page_names_and_no_test_can_run_is_in_the_makefile() -> 
         ["make", "--dry-run", "--print-data-base", "help"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     named = {command.target for command in all_commands()} - {None}
-    assert named <= set(re.findall(r"^([a-z]+):", dump, flags=re.MULTILINE))
+    assert named <= set(re.findall(r"^([a-z0-9]+):", dump, flags=re.MULTILINE))
     assert named <= THE_TEST_ITSELF
     assert "test" in named
 
 
 def test_every_target_in_running_text_is_in_the_makefile() -> None:
-    targets = set(re.findall(r"^([a-z]+):.* ## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9]+):.* ## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     for page in pages():
-        named = set(re.findall(r"`make ([a-z]+)\b", page.read_text(encoding="utf-8")))
+        named = set(re.findall(r"`make ([a-z0-9]+)\b", page.read_text(encoding="utf-8")))
         assert named <= targets, page
 
 

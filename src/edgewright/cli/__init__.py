@@ -12,7 +12,7 @@ from typing import Final
 
 import typer
 
-from edgewright.cli import backup, crds, node, up, version
+from edgewright.cli import backup, crds, demo, node, run, simulate, up, version
 from edgewright.cli.failure import Failed
 from edgewright.runtime import logs
 from edgewright.runtime.config import ConfigError
@@ -36,7 +36,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("up")(up.up)
+app.command("run")(run.run)
+app.command("demo")(demo.demo)
 app.command("node")(node.node)
+app.command("simulate")(simulate.simulate)
 app.command("backup")(backup.backup)
 app.add_typer(crds.app, name="crds")
 app.command("version")(version.show)

@@ -22,12 +22,16 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from edgewright.cli import machine
+from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.cli import machine, operating
 from edgewright.cli.failure import Failed
 from edgewright.cli.running import stop_on_signals
+from edgewright.runtime import Client, Manager
+from edgewright.runtime.config import Config
 from edgewright.runtime.tls import ConfigError
 
 if TYPE_CHECKING:
+    from edgewright.controllers.settings import Settings as OperatorSettings
     from edgewright.local.plane import Running
 
 CONTEXT: Final = "edgewright"
@@ -35,8 +39,8 @@ CONTEXT: Final = "edgewright"
 
 _LISTEN: Final = "127.0.0.1:6443"
 _LAST_PORT: Final = 65_535
-# What the extra `local` installs, by the names under which it is imported.
-_LIBRARIES: Final = ("cryptography", "cel_expr_python")
+# What the extra `local` installs, by the name under which it is imported.
+_LIBRARY: Final = "cel_expr_python"
 _NOT_HERE: Final = {
     errno.EADDRINUSE: "address already in use by another program: stop it, or name another one with --listen",
     errno.EADDRNOTAVAIL: "is no address of this machine: name another one with --listen",
@@ -83,11 +87,18 @@ def up(
             "--node-name", help="The name of the node; default: the name of this machine.", show_default=False
         ),
     ] = None,
+    no_operator: Annotated[
+        bool, typer.Option("--no-operator", help="Leave out our kinds and controllers: only Kubernetes.")
+    ] = False,
+    plain_registry: operating.PlainRegistries = None,
+    attestation: operating.Attestation = "",
+    nat: operating.Nat = False,
 ) -> None:
     """Serve a Kubernetes API on this machine and run its Pods as processes, until Ctrl-C. Nothing is lost by a stop."""
     where = read_listen(listen)
     directory = machine.data_directory(data)
     images, given = machine.images(image), machine.addresses(addresses)
+    chosen = operating.settings(plain_registries=plain_registry, attestation=attestation, nat=nat, local=True)
     node = None if no_node else machine.node_name(node_name, option="--node-name")
     require_libraries()
     from edgewright.local import process  # noqa: PLC0415 - other commands need none of it
@@ -99,16 +110,29 @@ def up(
     from edgewright.local import plane  # noqa: PLC0415
 
     settings = plane.Settings(
-        data=directory, host=where.host, port=where.port, node=node, images=images, addresses=given
+        data=directory,
+        host=where.host,
+        port=where.port,
+        node=node,
+        images={FLASHER_IMAGE: operating.FLASHER_COMMAND, **images},
+        addresses=given,
     )
     file = kubeconfig_file(kubeconfig, directory, merge=merge)
-    asyncio.run(serve(plane.open(settings), data=directory, listen=where, kubeconfig=file, merge=merge))
+    opening = plane.open(settings)
+    operator = None if no_operator else chosen
+    asyncio.run(serve(opening, data=directory, listen=where, kubeconfig=file, merge=merge, operator=operator))
 
 
 async def serve(
-    opening: AbstractAsyncContextManager[Running], *, data: Path, listen: Listen, kubeconfig: Path, merge: bool
+    opening: AbstractAsyncContextManager[Running],
+    *,
+    data: Path,
+    listen: Listen,
+    kubeconfig: Path,
+    merge: bool,
+    operator: OperatorSettings | None,
 ) -> None:
-    """Runs a control plane until a signal comes."""
+    """Runs a control plane, and the operator where there is one, until a signal comes."""
     from edgewright.local import process  # noqa: PLC0415
     from edgewright.local.access import kubeconfig as files  # noqa: PLC0415
     from edgewright.local.database import StoreError  # noqa: PLC0415
@@ -118,6 +142,8 @@ async def serve(
             async with AsyncExitStack() as stack:
                 with _in_a_sentence(data, listen):
                     running = await stack.enter_async_context(opening)
+                if operator is not None:
+                    await add_operator(running, operator)
                 document = running.entrance.kubeconfig(running.url)
                 await asyncio.to_thread(files.merge if merge else files.write, kubeconfig, document)
                 print(how_to_use(running.url, data, kubeconfig, merge=merge), flush=True)
@@ -126,6 +152,18 @@ async def serve(
                     await running.serve_until(stop)
         except StoreError as error:
             raise Failed(str(error)) from error
+
+
+async def add_operator(running: Running, settings: OperatorSettings) -> None:
+    """Installs our kinds and starts our controllers, which are clients as any other."""
+    from edgewright.controllers.operator import add_all  # noqa: PLC0415
+
+    config = Config(server=running.url, tls=running.entrance.component("operator"), source="edgewright up")
+    async with Client(config) as client:
+        await operating.install_kinds(client)
+    manager = Manager(Client(config), name="edgewright")
+    add_all(manager, settings)
+    running.go_on("operator", manager.run())
 
 
 @contextmanager
@@ -155,10 +193,9 @@ def read_listen(text: str) -> Listen:
 
 def require_libraries() -> None:
     """Says what to install where the extra of this command is missing."""
-    if missing := [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]:
+    if importlib.util.find_spec(_LIBRARY) is None:
         raise ConfigError(
-            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, which `edgewright up` "
-            "needs: pip install 'edgewright[local]'"
+            f"{_LIBRARY} is not installed, which the embedded control plane needs: pip install 'edgewright[local]'"
         )
 
 

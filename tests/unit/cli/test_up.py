@@ -19,11 +19,19 @@ import pytest
 import typer
 import yaml
 
-from edgewright.cli import up
+from edgewright.api.device import Device
+from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.api.flashjob import FlashJob, FlashJobSpec
+from edgewright.cli import operating, up
 from edgewright.cli.failure import Failed
 from edgewright.cli.running import stop_on_signals
+from edgewright.controllers.settings import Settings
 from edgewright.local.database import StoreBusy, StoreDamaged
+from edgewright.runtime.client import Client
+from edgewright.runtime.config import Config
+from edgewright.runtime.objects import Key, ObjectMeta
 from edgewright.runtime.tls import ConfigError
+from tests.harness import wait_until_async
 from tests.unit.cli.command import edgewright, sentence
 
 DOCUMENT = {
@@ -83,6 +91,7 @@ def serve(running: Serving, folder: Path, *, fails: Exception | None = None, mer
             listen=up.Listen("127.0.0.1", 6443),
             kubeconfig=folder / "kubeconfig",
             merge=merge,
+            operator=None,
         )
     )
 
@@ -147,18 +156,9 @@ def test_where_the_kubeconfig_goes(
     assert up.kubeconfig_file(given, Path("/data"), merge=merge) == Path(found)
 
 
-@pytest.mark.parametrize(
-    ("missing", "said"),
-    [
-        (["cryptography"], "cryptography is not installed"),
-        (["cryptography", "cel_expr_python"], "cryptography and cel_expr_python are not installed"),
-    ],
-)
-def test_without_the_extra_it_is_said_what_to_install(
-    missing: list[str], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else object())
-    with pytest.raises(ConfigError, match=rf"{said}.*pip install 'edgewright\[local\]'"):
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"cel_expr_python is not installed.*pip install 'edgewright\[local\]'"):
         up.require_libraries()
 
 
@@ -266,7 +266,13 @@ asyncio.run(main())
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--listen", "6443"), ("--addresses", "here"), ("--image", "web"), ("--node-name", "A"), ("--bogus",)],
+    [
+        ("--listen", "6443"),
+        ("--addresses", "here"),
+        ("--image", "web"),
+        ("--node-name", "A"),
+        ("--attestation", "here"),
+    ],
     ids=" ".join,
 )
 def test_wrong_usage_ends_with_2_and_makes_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
@@ -286,6 +292,53 @@ def test_a_directory_with_other_things_in_it_is_left_as_it_is(tmp_path: Path) ->
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
+async def test_the_operator_is_added_with_our_kinds_and_ends_with_the_control_plane(tmp_path: Path) -> None:
+    from edgewright.local import plane
+
+    async with plane.open(plane.Settings(data=tmp_path / "data", port=0)) as running:
+        await up.add_operator(running, operating.settings(plain_registries=None, attestation="", nat=False, local=True))
+        config = Config(server=running.url, tls=running.entrance.component("test"), source="test")
+        async with Client(config) as client:
+            await client.of(FlashJob).create(
+                FlashJob(
+                    metadata=ObjectMeta(name="job", namespace="default"),
+                    spec=FlashJobSpec(uuid=("nobody",), firmware="registry.example/a:1", version="1"),
+                )
+            )
+
+            async def accepted() -> bool:
+                job = await client.of(FlashJob).get(Key("default", "job"))
+                return job.status.phase == "InProgress"
+
+            await wait_until_async(accepted, what="the operator has seen the job")
+            assert (await client.of(Device).list()).items == []
+
+
+@pytest.mark.parametrize("no_operator", [True, False], ids=["without", "with"])
+def test_the_operator_is_there_unless_it_is_left_out(
+    no_operator: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgewright.local import plane, process
+
+    added: list[Any] = []
+
+    async def add_operator(_: object, settings: Any) -> None:
+        added.append(settings)
+
+    monkeypatch.setattr(process, "prepare", lambda: None)  # this process is pytest's
+    monkeypatch.setattr(plane, "open", lambda _: opening(Serving()))
+    monkeypatch.setattr(up, "add_operator", add_operator)
+    up.up(
+        data=tmp_path / "data",
+        listen="127.0.0.1:0",
+        no_operator=no_operator,
+        plain_registry=["registry.example:5000"],
+        nat=True,
+    )
+    expected = Settings(local=True, nat=True, plain_registries=("registry.example:5000",))
+    assert added == ([] if no_operator else [expected])
+
+
 def test_what_was_typed_becomes_the_settings_of_the_control_plane(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,24 +353,26 @@ def test_what_was_typed_becomes_the_settings_of_the_control_plane(
 
     monkeypatch.setattr(plane, "open", open_none)
     data = tmp_path / "data"
+    flasher = {FLASHER_IMAGE: operating.FLASHER_COMMAND}
     up.up(
         data=data,
         listen="127.0.0.1:0",
         addresses="127.0.0.5",
         image=["web=python3 -m http.server"],
         node_name="edge-1",
+        no_operator=True,
     )
-    up.up(data=tmp_path / "other", listen="0.0.0.0:7000", no_node=True)
+    up.up(data=tmp_path / "other", listen="0.0.0.0:7000", no_node=True, no_operator=True)
     assert asked == [
         plane.Settings(
             data=data,
             host="127.0.0.1",
             port=0,
             node="edge-1",
-            images={"web": ["python3", "-m", "http.server"]},
+            images={**flasher, "web": ["python3", "-m", "http.server"]},
             addresses=("127.0.0.5",),
         ),
-        plane.Settings(data=tmp_path / "other", host="0.0.0.0", port=7000, node=None),
+        plane.Settings(data=tmp_path / "other", host="0.0.0.0", port=7000, node=None, images=flasher),
     ]
     assert yaml.safe_load((data / "kubeconfig").read_text()) == DOCUMENT
     assert "warning: other machines can reach 0.0.0.0:7000" in capsys.readouterr().err

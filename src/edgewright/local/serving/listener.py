@@ -11,6 +11,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import web
@@ -70,7 +71,8 @@ class Listener:
         await self._http.shutdown(_STOP_SECONDS)
         for transport in transports:
             if transport is not None:
-                transport.abort()
+                with suppress(AttributeError):  # Python 3.11.2, where its TLS is over already
+                    transport.abort()
         await asyncio.sleep(0)  # the transports close their sockets in the next round of the loop
 
 

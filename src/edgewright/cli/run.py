@@ -1,0 +1,118 @@
+"""`edgewright run`: the operator, against the current context or in a Pod, until it is stopped.
+
+Several may run: one leads by a Lease, the others wait. What it needs of the cluster is that our kinds are served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.cli import operating
+from edgewright.cli.failure import Failed
+from edgewright.cli.options import Context, Kubeconfig
+from edgewright.runtime import Client, Manager, config, logs
+from edgewright.runtime.errors import NotFound
+from edgewright.runtime.health import ListenError
+from edgewright.runtime.manager import LeaseSettings
+
+if TYPE_CHECKING:
+    from edgewright.controllers.settings import Settings
+
+LEASE = "edgewright"
+"""The name of the leader's Lease."""
+
+
+def run(
+    *,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lease_namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--lease-namespace",
+            help="Where the leader's Lease is; default: the context's namespace.",
+            show_default=False,
+        ),
+    ] = None,
+    leader_elect: Annotated[
+        bool, typer.Option("--leader-elect/--no-leader-elect", help="Work only while holding the Lease.")
+    ] = True,
+    install_crds: Annotated[
+        bool, typer.Option("--install-crds", help="Install or update our custom resource definitions first.")
+    ] = False,
+    host: Annotated[str, typer.Option("--host", help="Where to serve metrics and health.")] = "127.0.0.1",
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", help="Where metrics are served; default: nowhere.", show_default=False),
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option("--health-port", help="Where /healthz and /readyz are; default: nowhere.", show_default=False),
+    ] = None,
+    plain_registry: operating.PlainRegistries = None,
+    attestation: operating.Attestation = "",
+    nat: operating.Nat = False,
+    flasher_image: operating.FlasherImage = FLASHER_IMAGE,
+    local: Annotated[
+        bool, typer.Option("--local", help="Devices may be on this machine: loopback addresses are endpoints too.")
+    ] = False,
+) -> None:
+    """Run the operator: keep the inventory, flash what FlashJobs ask for, until Ctrl-C."""
+    settings = operating.settings(
+        plain_registries=plain_registry, attestation=attestation, nat=nat, flasher_image=flasher_image, local=local
+    )
+    loaded = config.load(kubeconfig=kubeconfig, context=context, namespace=lease_namespace)
+    logs.setup(level="info", format="text")
+    serving = Serving(host=host, metrics_port=metrics_port, health_port=health_port)
+    asyncio.run(operate(loaded, settings, serving=serving, leader_elect=leader_elect, install_crds=install_crds))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """Where metrics and health are served; a port of None: nowhere."""
+
+    host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    health_port: int | None = None
+
+
+async def operate(
+    loaded: config.Config, settings: Settings, *, serving: Serving, leader_elect: bool, install_crds: bool
+) -> None:
+    """Runs the operator until a signal comes."""
+    from edgewright.controllers.operator import add_all  # noqa: PLC0415 - other commands need none of it
+
+    async with Client(loaded) as client:
+        if install_crds:
+            await operating.install_kinds(client)
+        await demand_kinds(client)
+    manager = Manager(
+        Client(loaded),
+        lease=LeaseSettings(name=LEASE, namespace=loaded.namespace) if leader_elect else None,
+        metrics_port=serving.metrics_port,
+        health_port=serving.health_port,
+        host=serving.host,
+    )
+    add_all(manager, settings)
+    try:
+        await manager.run(signals=True)
+    except ListenError as error:
+        raise Failed(str(error)) from error
+
+
+async def demand_kinds(client: Client) -> None:
+    """Says what to do where the server does not serve our kinds."""
+    from edgewright.api import CUSTOM_KINDS  # noqa: PLC0415
+
+    for kind in CUSTOM_KINDS:
+        try:
+            await anext(client.raw(kind.kind).pages(size=1))
+        except NotFound:
+            raise Failed(
+                f"{kind.kind.resource} is not served: run `edgewright crds install` first, or add --install-crds"
+            ) from None

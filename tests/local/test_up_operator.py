@@ -1,0 +1,42 @@
+"""The operator in `edgewright up`: our kinds are served and acted on, unless it is left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.harness import LocalPlane, wait_until
+
+JOBS = "/apis/application.flashjob.nbfc.io/v1alpha1/namespaces/default/flashjobs"
+DEVICES = "/apis/edgewright.dev/v1alpha1/devices"
+NOT_A_REFERENCE = {
+    "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
+    "kind": "FlashJob",
+    "metadata": {"name": "job"},
+    "spec": {"uuid": ["somebody"], "firmware": "fsdsdsd", "version": "0.2.0"},
+}
+
+
+@pytest.mark.parametrize("own_plane", [{"operator": True}], indirect=True, ids=["with the operator"])
+def test_our_kinds_are_served_and_acted_on_and_both_go_on_after_a_restart(own_plane: LocalPlane) -> None:
+    own_plane.kubectl("apply", "-f", "-", input=json.dumps(NOT_A_REFERENCE))
+
+    def refused() -> bool:
+        status = own_plane.request("GET", f"{JOBS}/job").get("status", {})
+        return status.get("phase") == "Failed" and str(status["message"]).startswith("spec.firmware: ")
+
+    wait_until(refused, what="the job is told that its firmware is no reference")
+    assert own_plane.request("GET", DEVICES)["items"] == []
+    own_plane.kubectl("delete", "flashjob", "job")
+    own_plane.api.kill()
+    own_plane.api.restart()
+    own_plane.kubectl("apply", "-f", "-", input=json.dumps(NOT_A_REFERENCE))
+    wait_until(refused, what="it is told again")
+
+
+@pytest.mark.parametrize("own_plane", [{"operator": False}], indirect=True, ids=["without the operator"])
+def test_without_the_operator_it_is_kubernetes_and_nothing_else(own_plane: LocalPlane) -> None:
+    assert not own_plane.exists(JOBS)
+    assert not own_plane.exists(DEVICES)
+    assert own_plane.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"] == []

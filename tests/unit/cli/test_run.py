@@ -1,0 +1,112 @@
+"""`edgewright run`: how it begins, what it refuses and how it ends; what it does has tests of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewright.api.flashjob import FlashJob, FlashJobSpec
+from edgewright.cli import operating, run
+from edgewright.cli.failure import Failed
+from edgewright.controllers.settings import Settings
+from edgewright.runtime import config, logs
+from edgewright.runtime.errors import NotFound
+from edgewright.runtime.lease import Lease
+from edgewright.runtime.objects import Key, ObjectMeta
+from tests.harness import wait_until_async
+from tests.unit.cli.planes import planes
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before() -> Iterator[None]:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+async def test_kinds_that_are_not_served_are_one_sentence_that_says_what_to_do(tmp_path: Path) -> None:
+    async with planes(tmp_path / "data") as client:
+        with pytest.raises(Failed, match="is not served: run `edgewright crds install` first, or add --install-crds"):
+            await run.operate(client.config, Settings(), serving=run.Serving(), leader_elect=False, install_crds=False)
+        with pytest.raises(NotFound):
+            await client.of(FlashJob).list()
+
+
+@pytest.mark.parametrize("leader_elect", [True, False], ids=["with a Lease", "without one"])
+async def test_it_works_until_a_signal_comes(leader_elect: bool, tmp_path: Path) -> None:
+    async with planes(tmp_path / "data") as client:
+
+        async def use() -> None:
+            job = FlashJob(
+                metadata=ObjectMeta(name="job", namespace="default"),
+                spec=FlashJobSpec(uuid=("nobody",), firmware="no reference", version="1"),
+            )
+
+            async def told() -> bool:
+                try:
+                    status = (await client.of(FlashJob).get(Key("default", "job"))).status
+                except NotFound:
+                    await client.of(FlashJob).create(job)
+                    return False
+                return status.phase == "Failed" and "spec.firmware" in status.message
+
+            await wait_until_async(served, what="the kinds are served")
+            await wait_until_async(told, what="the job is told that it cannot be")
+            leases = await client.of(Lease).list("default")
+            assert [each.metadata.name for each in leases.items] == (["edgewright"] if leader_elect else [])
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        async def served() -> bool:
+            try:
+                await client.of(FlashJob).list()
+            except NotFound:
+                return False
+            return True
+
+        await asyncio.gather(
+            run.operate(client.config, Settings(), serving=run.Serving(), leader_elect=leader_elect, install_crds=True),
+            use(),
+        )
+
+
+async def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+    async with planes(tmp_path / "data") as client:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            serving = run.Serving(health_port=taken.getsockname()[1])
+            with pytest.raises(Failed, match="another program listens there already"):
+                await run.operate(client.config, Settings(), serving=serving, leader_elect=False, install_crds=True)
+
+
+def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    async def operate(*given: Any, **more: Any) -> None:
+        asked.append((given, more))
+
+    monkeypatch.setattr(run, "operate", operate)
+    monkeypatch.setattr(config, "load", lambda **typed: typed)
+    monkeypatch.setattr(logs, "setup", lambda **_: None)
+    run.run(context="site", lease_namespace="edge", health_port=8081, leader_elect=False, nat=True)
+    assert asked == [
+        (
+            (
+                {"kubeconfig": None, "context": "site", "namespace": "edge"},
+                operating.settings(plain_registries=None, attestation="", nat=True),
+            ),
+            {
+                "serving": run.Serving(health_port=8081),
+                "leader_elect": False,
+                "install_crds": False,
+            },
+        )
+    ]
