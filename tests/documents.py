@@ -14,12 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-THE_TEST_ITSELF = frozenset({"test", "bench", "soak", "kubernetes", "lock"})
+THE_TEST_ITSELF = frozenset({"test", "bench", "soak", "kubernetes", "lock", "e2e"})
 """Targets of the Makefile that a test cannot run, because they run the tests or build for minutes: it looks them up."""
 
 _FENCE = re.compile(r"^```(\w*)$")
 _FILE = re.compile(r"^<!-- file: (\S+) -->$")
-_MAKE = re.compile(r"^make ([a-z]+)\b")
+_MAKE = re.compile(r"^make ([a-z0-9]+)\b")
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,22 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "edgewright"
 class LocalPlane(ApiServer):
     """One `edgewright up` with its own port and data directory."""
 
-    def __init__(self, *, node: bool = False, arguments: Sequence[str] = (), directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        node: bool = False,
+        operator: bool = False,
+        arguments: Sequence[str] = (),
+        directory: Path | None = None,
+    ) -> None:
         """Makes the directory and the certificates, and starts nothing.
 
-        `node` lets it run Pods; `arguments` go to the command after ours; `directory` is where our directory is made.
+        `node` lets it run Pods, `operator` adds our kinds and controllers; `arguments` go to the command after ours;
+        `directory` is where our directory is made.
         """
         super().__init__(directory)
         self._node = node
+        self._operator = operator
         self._arguments = tuple(arguments)
         self.data = self.directory / "data"
         """Its data directory."""
@@ -87,6 +96,8 @@ class LocalPlane(ApiServer):
         command = [str(PROGRAM), "up", "--data", str(self.data), "--listen", f"{HOST}:{self.port}"]
         if not self._node:
             command.append("--no-node")
+        if not self._operator:
+            command.append("--no-operator")
         self._launch("api", [*command, *self._arguments], self._serves)
         self.wait_ready()
 
