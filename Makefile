@@ -45,6 +45,18 @@ define virtual_environment
 	@"$(PYTHON)" -m venv $(1)
 endef
 
+# The program $(1), which Debian has in the package $(2): root gets it, others are told how.
+define debian_package
+	@command -v $(1) >/dev/null || { \
+		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+			echo "$@: installing $(2)"; \
+			DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends $(2) >/dev/null \
+			|| { apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends $(2) >/dev/null; }; \
+		else \
+			echo "make $@: $(1) is needed: install it (on Debian and Ubuntu: apt-get install $(2))" >&2; exit 1; \
+		fi; }
+endef
+
 ##@ Everyday
 
 .PHONY: help
@@ -52,14 +64,14 @@ help: ## Print this list.
 	@if test -t 1; then bold=$$'\e[1m' cyan=$$'\e[36m' plain=$$'\e[0m'; else bold= cyan= plain=; fi; \
 	awk -v bold="$$bold" -v cyan="$$cyan" -v plain="$$plain" 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s%s%s\n", bold, substr($$0, 5), plain } \
-		/^[a-z]+:.*## / { printf "  %s%-11s%s %s\n", cyan, $$1, plain, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9]+:.*## / { printf "  %s%-11s%s %s\n", cyan, $$1, plain, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: venv ## Show the embedded control plane at work: start it, declare something, run a Pod, kill it, lose nothing.
-	@$(BIN)/python hack/demo.py
+demo: venv ## Flash 12 simulated devices on an embedded control plane and show what was proven: under a minute.
+	@$(BIN)/edgewright demo
 
 # The steps of `make test`, in order: what fails soonest comes first, and what follows `kubernetes` needs it.
-STEPS := lint unit kubernetes local conformance cluster
+STEPS := lint unit kubernetes local e2e conformance cluster
 
 .PHONY: test
 test: venv ## Run lint and every suite, and print how long each took (SKIP="cluster" leaves steps out).
@@ -67,7 +79,7 @@ test: venv ## Run lint and every suite, and print how long each took (SKIP="clus
 	for step in $(STEPS); do \
 		reason=; \
 		case " $(SKIP) " in *" $$step "*) reason="SKIP asks for it";; esac; \
-		if test "$$(uname -s)" != Linux; then case $$step in kubernetes|local|conformance|cluster) reason="it needs Linux";; esac; fi; \
+		if test "$$(uname -s)" != Linux; then case $$step in kubernetes|local|e2e|conformance|cluster) reason="it needs Linux";; esac; fi; \
 		if test -n "$$reason"; then skipped+="  $$step: $$reason"$$'\n'; continue; fi; \
 		echo "== $$step"; started=$$(date +%s); result=passed; $(MAKE) $$step || { result=FAILED; code=1; }; \
 		table+=$$(printf '  %-11s %-7s %5d s' $$step $$result $$(($$(date +%s) - started)))$$'\n'; \
@@ -127,7 +139,21 @@ conformance: venv kubernetes ## Run Kubernetes' own conformance tests on `edgewr
 .PHONY: cluster
 cluster: venv kubernetes ## Run the tests on a real Kubernetes, which they start and stop (ARGS="-k lease" runs some).
 	@mkdir -p build/reports
-	$(BIN)/pytest tests/cluster -m "not soak" --junitxml=build/reports/cluster.xml $(ARGS)
+ifeq ($(strip $(ARGS)),)
+	@code=0; echo "two halves side by side: tests/cluster/flash, whose output comes second, and the rest"; \
+	$(BIN)/pytest tests/cluster/flash -m "not soak" --junitxml=build/reports/flash.xml >build/reports/flash.log 2>&1 & beside=$$!; \
+	$(BIN)/pytest tests/cluster --ignore=tests/cluster/flash -m "not soak" --junitxml=build/reports/cluster.xml || code=$$?; \
+	wait $$beside || code=$$?; cat build/reports/flash.log; exit $$code
+else
+	$(BIN)/pytest tests/cluster -m "not soak" $(ARGS)
+endif
+
+# The boards' firmware comes by pip, once, into the user's cache folder; the registry is Debian's docker-registry.
+.PHONY: e2e
+e2e: venv ## Run the tests with real parts: Zephyr and MCUboot on boards in QEMU, a registry (ARGS="-k revert" runs some).
+	$(call debian_package,qemu-system-arm,qemu-system-arm)
+	@mkdir -p build/reports
+	$(BIN)/pytest tests/e2e -m "not soak" --junitxml=build/reports/e2e.xml $(ARGS)
 
 ##@ Longer
 

@@ -21,7 +21,7 @@ from bench.drive import meets, progress
 
 HERE = Path(__file__).resolve().parent
 
-PROGRAMS = ("reconcile", "cache", "local")
+PROGRAMS = ("reconcile", "cache", "local", "flashjob")
 TARGET = HERE.parent / "docs" / "benchmarks.md"
 
 HEADER = """# Benchmarks
