@@ -111,11 +111,13 @@ format: venv ## Format the code and mend what ruff can mend.
 unit: venv ## Run the tests that need no cluster, and hold the code above 95 % coverage (ARGS="-k queue" runs some).
 	@mkdir -p build/reports build/coverage
 ifeq ($(strip $(ARGS)),)
-	@rm -f build/coverage/data*; code=0; \
-	echo "two halves side by side: tests/unit/local, whose output comes second, and the rest"; \
-	$(BIN)/coverage run --parallel-mode -m pytest tests/unit/local -m "not soak" --junitxml=build/reports/unit-local.xml >build/reports/unit-local.log 2>&1 & beside=$$!; \
-	$(BIN)/coverage run --parallel-mode -m pytest tests/unit --ignore=tests/unit/local -m "not soak" --junitxml=build/reports/unit.xml || code=$$?; \
-	wait $$beside || code=$$?; cat build/reports/unit-local.log; exit $$code
+	@rm -f build/coverage/data*; code=0; rooms="local controllers devices"; \
+	echo "side by side: the tests of $$rooms, whose output comes afterwards, and the rest"; \
+	run() { name=$$1; shift; $(BIN)/coverage run --parallel-mode -m pytest "$$@" -m "not soak" --junitxml=build/reports/$$name.xml; }; \
+	beside=; for room in $$rooms; do run unit-$$room tests/unit/$$room >build/reports/unit-$$room.log 2>&1 & beside+=" $$!"; done; \
+	run unit tests/unit $$(printf -- '--ignore=tests/unit/%s ' $$rooms) || code=$$?; \
+	for each in $$beside; do wait $$each || code=$$?; done; \
+	for room in $$rooms; do cat build/reports/unit-$$room.log; done; exit $$code
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else

@@ -279,28 +279,38 @@ def test_a_bad_status_is_refused(api_server: ApiServer, namespace: str, status: 
     assert named in str(refused.value)
 
 
+SHOWN = {
+    "phase": "InProgress",
+    "message": "flashing",
+    "progress": "2/3",
+    "counts": {"total": 3, "done": 2, "failed": 0, "flashing": 1, "waiting": 0},
+}
+
+
 @pytest.mark.parametrize("name", ["flashjobs", "flashjob", "fj", "edgewright"])
 def test_the_list_shows_what_a_person_wants_to_see(api_server: ApiServer, namespace: str, name: str) -> None:
     create(api_server, namespace, job(device="esp32"))
-    write_status(api_server, namespace, {"phase": "InProgress", "message": "flashing"})
+    write_status(api_server, namespace, SHOWN)
     headings, line = api_server.kubectl("get", name, "-n", namespace).stdout.splitlines()
-    assert headings.split() == ["NAME", "PHASE", "VERSION", "AGE"]
-    assert line.split()[:3] == ["job", "InProgress", "1.0"]
+    assert headings.split() == ["NAME", "PHASE", "DONE", "FAILED", "VERSION", "AGE"]
+    called, *shown = line.split()
+    assert called.rpartition("/")[2] == "job"  # of a category, which has several kinds, kubectl names the kind as well
+    assert shown[:4] == ["InProgress", "2/3", "0", "1.0"]
 
 
 def test_the_wide_list_shows_more(api_server: ApiServer, namespace: str) -> None:
     create(api_server, namespace, job(device="esp32"))
-    write_status(api_server, namespace, {"phase": "InProgress", "message": "flashing"})
+    write_status(api_server, namespace, SHOWN)
     headings, line = api_server.kubectl("get", "fj", "-n", namespace, "-o", "wide").stdout.splitlines()
-    assert headings.split() == ["NAME", "PHASE", "VERSION", "DEVICE", "FIRMWARE", "MESSAGE", "AGE"]
-    assert line.split()[:6] == ["job", "InProgress", "1.0", "esp32", "registry.example/fw:1", "flashing"]
+    assert headings.split() == ["NAME", "PHASE", "DONE", "FAILED", "VERSION", "DEVICE", "FIRMWARE", "MESSAGE", "AGE"]
+    assert line.split()[4:8] == ["1.0", "esp32", "registry.example/fw:1", "flashing"]
 
 
 @pytest.mark.parametrize(
     ("field", "says"),
     [
         ("flashjob", "Says that these devices run this version of a firmware."),
-        ("flashjob.spec.uuid", "The devices to flash: the uid of an Akri Instance"),
+        ("flashjob.spec.uuid", "The devices to flash: uids of Akri Instances"),
         ("flashjob.spec.version", "Put it in quotes"),
         ("flashjob.status.conditions.reason", "Why, in one word"),
     ],
