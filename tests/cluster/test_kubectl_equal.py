@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.cli.operating import FLASHER_COMMAND
 from tests.cluster.kubectl_manifests import DEFINITION, EDGE, GROUP, SHELL, Step, Watch
 from tests.cluster.kubectl_scenarios import SCENARIOS
 from tests.cluster.nodes import RunningNode
@@ -137,7 +139,7 @@ def real(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """The real one, with the kind that the scenarios play with, and with our node."""
     _install(cluster)
     user = "nobody" if os.geteuid() == 0 else None
-    images = {SHELL: ["/bin/sh", "-c"]}
+    images = {SHELL: ["/bin/sh", "-c"], FLASHER_IMAGE: FLASHER_COMMAND}  # the latter is known to `edgewright up`
     node = RunningNode(cluster, tmp_path_factory.mktemp("node"), name=EDGE, user=user, images=images)
     try:
         node.start()

@@ -16,7 +16,8 @@ from typing import Annotated, Final
 
 import typer
 
-from edgewright.cli import machine
+from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.cli import machine, operating
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.cli.running import stop_on_signals
@@ -78,7 +79,8 @@ def node(
 ) -> None:
     """Run the Pods of one node as processes on this machine, until Ctrl-C. Its Pods go on, and are found again."""
     called = machine.node_name(name, option="--name")
-    images, given = machine.images(image), machine.addresses(addresses)
+    images = {FLASHER_IMAGE: operating.FLASHER_COMMAND, **machine.images(image)}
+    given = machine.addresses(addresses)
     (reached,) = machine.addresses(address, option="--address", most=1)
     settings = config.load(kubeconfig=kubeconfig, context=context)
     directory = machine.data_directory(data, called="edgewright-node")
