@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from edgewright.api import FlashJob
+from edgewright.api import Device, FlashJob
 from tests.harness import ApiServer, ControlPlane, LocalPlane, wait_until
 from tests.harness.fixtures import run
 from tests.unit.cli.command import edgewright, sentence
 
 NAME = FlashJob.kind.resource
+OTHER = Device.kind.resource
 PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{NAME}"
 RIVAL = f"rivals.{FlashJob.kind.group}"
 
@@ -29,7 +30,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[ApiServer]:
 @pytest.fixture(autouse=True)
 def _nothing_installed(server: ApiServer) -> Iterator[None]:
     yield
-    server.kubectl("delete", "customresourcedefinitions", NAME, RIVAL, "--ignore-not-found")
+    server.kubectl("delete", "customresourcedefinitions", NAME, OTHER, RIVAL, "--ignore-not-found")
 
 
 def install(server: ApiServer, *options: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -46,19 +47,19 @@ def definition(server: ApiServer) -> Any:
 
 
 def test_what_was_not_there_is_created_and_served_when_the_command_ends(server: ApiServer) -> None:
-    assert said(install(server)) == f"{NAME} created\n"
+    assert said(install(server)) == f"{NAME} created\n{OTHER} created\n"
     assert json.loads(server.kubectl("get", "flashjobs", "-A", "-o", "json").stdout)["items"] == []
 
 
 def test_a_second_time_nothing_is_changed(server: ApiServer) -> None:
     install(server)
     before = definition(server)
-    assert said(install(server)) == f"{NAME} unchanged\n"
+    assert said(install(server)) == f"{NAME} unchanged\n{OTHER} unchanged\n"
     assert definition(server) == before
 
 
 def test_a_dry_run_creates_nothing(server: ApiServer) -> None:
-    assert said(install(server, "--dry-run")) == f"{NAME} created (dry run)\n"
+    assert said(install(server, "--dry-run")) == f"{NAME} created (dry run)\n{OTHER} created (dry run)\n"
     assert not server.exists(PATH)
 
 
@@ -73,18 +74,18 @@ def test_what_somebody_else_changed_is_put_right_and_objects_stay(server: ApiSer
     install(server)
     server.kubectl("apply", "-f", "config/samples/application_v1alpha1_flashjob.yaml")
     change_a_description(server)
-    assert said(install(server, "--dry-run")) == f"{NAME} configured (dry run)\n"
+    assert said(install(server, "--dry-run")) == f"{NAME} configured (dry run)\n{OTHER} unchanged (dry run)\n"
     assert "somebody else's" in json.dumps(definition(server))
-    assert said(install(server)) == f"{NAME} configured\n"
+    assert said(install(server)) == f"{NAME} configured\n{OTHER} unchanged\n"
     assert "somebody else's" not in json.dumps(definition(server))
     assert len(json.loads(server.kubectl("get", "flashjobs", "-A", "-o", "json").stdout)["items"]) == 1
 
 
 def test_what_kubectl_installed_is_taken_over(server: ApiServer) -> None:
     server.kubectl("apply", "--server-side", "-f", "-", input=said(edgewright("crds", "print")))
-    assert said(install(server)) == f"{NAME} unchanged\n"
+    assert said(install(server)) == f"{NAME} unchanged\n{OTHER} unchanged\n"
     change_a_description(server)
-    assert said(install(server)) == f"{NAME} configured\n"
+    assert said(install(server)) == f"{NAME} configured\n{OTHER} unchanged\n"
 
 
 def test_the_context_is_chosen_by_its_name(server: ApiServer, tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_the_context_is_chosen_by_its_name(server: ApiServer, tmp_path: Path) ->
     content["current-context"] = "another"
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(content))
-    assert said(install(server, "--context", "chosen", kubeconfig=path)) == f"{NAME} created\n"
+    assert said(install(server, "--context", "chosen", kubeconfig=path)) == f"{NAME} created\n{OTHER} created\n"
 
 
 @pytest.mark.parametrize("verbs", [(), ("get",)], ids=["who may nothing", "who may only look"])

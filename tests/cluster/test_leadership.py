@@ -280,6 +280,10 @@ async def test_a_lease_that_is_deleted_ends_its_holder_and_is_left_alone_until_t
         await pair.leads(leader)
         other = await pair.program(times=Times(duration=2.0, renew_within=1.5, retry_every=0.05))
         await pair.wrote_everything(leader)
+        # Who has never seen a lease cannot know that there was one.
+        await wait_until_async(
+            lambda: f"holder={leader.identity}" in other.process.output(), what="the other has seen who leads"
+        )
         before = await pair.lease()
         deleted_at = time.monotonic()
         await pair.delete_lease()

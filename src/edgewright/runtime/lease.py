@@ -112,10 +112,14 @@ class Leadership:
 
     async def acquire(self) -> None:
         """Waits until this process leads."""
+        waited_for: str | None = None
         while True:
             try:
                 leading = await self._try_to_lead()
                 self.problem = None
+                if not leading and (holder := self._holder()) and holder != waited_for:
+                    waited_for = holder
+                    _log.info("another leads, waiting", lease=self.key, holder=holder)
                 if leading:
                     self._repeated.clear()
                     _log.info("leading", lease=self.key, identity=self.identity)

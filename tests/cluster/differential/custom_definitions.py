@@ -86,6 +86,7 @@ CREATED: dict[str, Exchange] = {
     ),
     "by apply": exchange(
         patch(f"{PLACE}?fieldManager=one", SMALL, APPLY),
+        get(PLACE, until=established, compared=False),
         patch(f"{PLACE}?fieldManager=two", {**SMALL, "spec": {**SMALL["spec"], "scope": "Cluster"}}, APPLY),
         patch(f"{PLACE}?fieldManager=one", definition("smalls", "Small", version(schema=SCHEMA)), APPLY),
         *removed(SMALL),
