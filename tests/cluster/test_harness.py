@@ -13,6 +13,7 @@ import sys
 import threading
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -337,8 +338,7 @@ def test_the_audit_log_has_a_line_a_request(whole: ControlPlane) -> None:
 
 def test_a_stopped_api_server_is_silent_and_goes_on(whole: ControlPlane) -> None:
     whole.api.stop()
-    connection = _connect(whole, whole.server, timeout=0.3)
-    with pytest.raises(TimeoutError):
+    with closing(_connect(whole, whole.server, timeout=0.3)) as connection, pytest.raises(TimeoutError):
         connection.request("GET", "/version")
     whole.api.resume()
     assert whole.request("GET", "/version")["minor"] == "36"

@@ -50,6 +50,12 @@ def free_port() -> int:
     raise RuntimeError(f"no free port in {_PORTS}")
 
 
+def all_stopped(pid: int) -> bool:
+    """Whether every thread of a process stands still: a signal takes a moment to reach them all."""
+    states = [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(state in "TtZX" for state in states)
+
+
 class Process:
     """One program with its command line, its log file and the condition under which it counts as ready."""
 
@@ -116,8 +122,10 @@ class Process:
             self._running.wait()
 
     def stop(self) -> None:
-        """Freezes the program (SIGSTOP): its connections stay open and nothing answers."""
+        """Freezes the program (SIGSTOP): its connections stay open and nothing answers, from the return on."""
         self._signal(signal.SIGSTOP)
+        if self.running:
+            wait_until(lambda: all_stopped(self.pid), what=f"{self.name} stands still", interval=0.001)
 
     def resume(self) -> None:
         """Lets a stopped program go on (SIGCONT)."""
