@@ -132,14 +132,18 @@ class Pod(Resource, frozen=True, kw_only=True):
 
     def why_waiting(self) -> str:
         """Why it has not started, as the node or the scheduler says it; empty where neither says anything."""
+        return _sentence(*(self.waiting_for() or ("", "")))
+
+    def waiting_for(self) -> tuple[str, str] | None:
+        """The reason and the message of what it waits for; None where neither node nor scheduler says anything."""
         for status in self._statuses:
             waiting = status.state.waiting
             if waiting is not None and waiting.reason not in {"", "ContainerCreating", "PodInitializing"}:
-                return _sentence(waiting.reason, waiting.message)
+                return waiting.reason, waiting.message
         for condition in self.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False":
-                return _sentence(condition.reason, condition.message)
-        return ""
+                return condition.reason, condition.message
+        return None
 
     @property
     def _statuses(self) -> tuple[ContainerStatus, ...]:

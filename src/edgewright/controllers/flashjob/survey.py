@@ -202,14 +202,11 @@ def _progress(
 
 
 def _why_not_running(pod: Pod) -> str:
-    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = container.state.waiting
-        if waiting is not None and waiting.reason not in {"", "PodInitializing", "ContainerCreating"}:
-            return f"{waiting.reason} ({waiting.message})" if waiting.message else waiting.reason
-    for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return f"{condition.reason} ({condition.message})" if condition.message else condition.reason
-    return "it is starting"
+    said = pod.waiting_for()
+    if said is None:
+        return "it is starting"
+    reason, message = said
+    return f"{reason} ({message})" if message else reason
 
 
 def _unstarted(job: FlashJob, uuid: str, device: Device, around: Around, *, full: bool) -> Standing:
