@@ -17,6 +17,7 @@ from tests.cluster.differential.custom_kinds import (
     installed,
     refused,
     removed,
+    served,
     struct,
     version,
 )
@@ -76,8 +77,8 @@ CREATED: dict[str, Exchange] = {
     ),
     "by name": there(get(f"{DEFINITIONS}?fieldSelector=metadata.name%3Dsmalls.{GROUP}")),
     "by a field that cannot be selected": exchange(get(f"{DEFINITIONS}?fieldSelector=spec.group%3Dx")),
-    "its group": there(get(f"/apis/{GROUP}")),
-    "its version": there(get(f"/apis/{GROUP}/v1")),
+    "its group": there(get(f"/apis/{GROUP}", until=served)),
+    "its version": there(get(f"/apis/{GROUP}/v1", until=served)),
     "a version that is not there": there(get(f"/apis/{GROUP}/v9")),
     "a kind that is not there": there(get(f"/apis/{GROUP}/v1/namespaces/{{ns}}/larges")),
     "an unknown field, strictly": exchange(post(f"{DEFINITIONS}?fieldValidation=Strict", {**SMALL, "extra": 1})),
@@ -207,7 +208,7 @@ NAMES: dict[str, Exchange] = {
         post(DEFINITIONS, _SECOND),
         get(f"{DEFINITIONS}/seconds.{GROUP}", until=refused),
         get(f"/apis/{GROUP}/v1/namespaces/{{ns}}/seconds"),
-        get(f"/apis/{GROUP}/v1"),
+        get(f"/apis/{GROUP}/v1", until=served),
         *removed(_FIRST),
         get(f"{DEFINITIONS}/seconds.{GROUP}", until=established),
         *removed(_SECOND),
@@ -243,7 +244,7 @@ def _going(reason: str) -> Any:
 DELETED: dict[str, Exchange] = {
     "with its objects": exchange(
         *THERE,
-        get(f"/apis/{GROUP}/v1/smalls", until=lambda answer: answer.code == 200, compared=False),
+        get(f"/apis/{GROUP}/v1/smalls", until=served, compared=False),
         made(SMALLS, small()),
         delete(PLACE),
         get(PLACE, until=gone),
@@ -253,7 +254,7 @@ DELETED: dict[str, Exchange] = {
     ),
     "with an object that is held": exchange(
         *THERE,
-        get(f"/apis/{GROUP}/v1/smalls", until=lambda answer: answer.code == 200, compared=False),
+        get(f"/apis/{GROUP}/v1/smalls", until=served, compared=False),
         made(SMALLS, _HELD),
         delete(PLACE, compared=False),
         get(PLACE, until=_going("InstanceDeletionInProgress")),
@@ -302,7 +303,9 @@ def several(*steps: Step) -> Exchange:
 _OWN_MANY = definition("manys", "Many", _V1, _BETA, _V2, _ALPHA)
 VERSIONS: dict[str, Exchange] = {
     "in discovery": several(
-        get(f"{DEFINITIONS}/manys.{_MANY_GROUP}"), get(f"/apis/{_MANY_GROUP}"), get(f"/apis/{_MANY_GROUP}/v2alpha1")
+        get(f"{DEFINITIONS}/manys.{_MANY_GROUP}"),
+        get(f"/apis/{_MANY_GROUP}", until=served),
+        get(f"/apis/{_MANY_GROUP}/v2alpha1", until=served),
     ),
     "written in the stored one": several(
         post(_manys("v1"), _many("v1", a="x", old="o")),

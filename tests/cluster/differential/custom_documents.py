@@ -41,6 +41,6 @@ DOCUMENTS: dict[str, Exchange] = {
     )
 }
 DOCUMENTS |= {
-    "a group": exchange(*READY, get(f"/apis/{GROUP}")),
-    "a version": exchange(*READY, get(f"/apis/{GROUP}/v1")),
+    "a group": exchange(*READY, get(f"/apis/{GROUP}", until=_known)),
+    "a version": exchange(*READY, get(f"/apis/{GROUP}/v1", until=_known)),
 }
