@@ -11,9 +11,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +28,8 @@ from edgewright.controllers.settings import Settings
 from edgewright.runtime import Client, Key, config
 from edgewright.runtime.objects import RawObject
 from edgewright.runtime.patches import merge_diff
+
+R = TypeVar("R", Pod, Service)
 
 _LONG = 3600.0
 _ADDRESS = "the address"
@@ -103,34 +106,18 @@ async def _create(api: Any, body: RawObject) -> Any:
     return await api.create(body)
 
 
-async def watch_services(client: Client, namespace: str, addresses: Waiting, standing: asyncio.Event) -> None:
-    """Tells who waits of each address."""
-    api = client.of(Service)
+async def watch(
+    client: Client, kind: type[R], namespace: str, tell: Callable[[R], None], standing: asyncio.Event
+) -> None:
+    """Tells of each object that somebody has changed."""
+    api = client.of(kind)
     version = (await api.list(namespace)).resource_version
     async with aclosing(api.watch(namespace, resource_version=version, seconds=_LONG)) as batches:
         async for batch in batches:
             standing.set()
             for event in batch:
-                if event.type != "MODIFIED":
-                    continue
-                service = msgspec.json.decode(event.object, type=Service)
-                if service.external_address:
-                    addresses.told(service.metadata.name, service.external_address)
-
-
-async def watch_pods(client: Client, namespace: str, ends: Waiting, standing: asyncio.Event) -> None:
-    """Tells who waits of each Pod that has ended."""
-    api = client.of(Pod)
-    version = (await api.list(namespace)).resource_version
-    async with aclosing(api.watch(namespace, resource_version=version, seconds=_LONG)) as batches:
-        async for batch in batches:
-            standing.set()
-            for event in batch:
-                if event.type != "MODIFIED":
-                    continue
-                pod = msgspec.json.decode(event.object, type=Pod)
-                if pod.finished:
-                    ends.told(pod.metadata.name, pod.status.phase)
+                if event.type == "MODIFIED":
+                    tell(msgspec.json.decode(event.object, type=kind))
 
 
 async def run(args: argparse.Namespace) -> str:
@@ -139,10 +126,19 @@ async def run(args: argparse.Namespace) -> str:
         job = await client.of(FlashJob).get(Key(args.namespace, JOB))
         todo = iter([Bodies(job, device) for device in (await client.of(Device).list()).items])
         addresses, ends = Waiting(), Waiting()
+
+        def of_service(service: Service) -> None:
+            if service.external_address:
+                addresses.told(service.metadata.name, service.external_address)
+
+        def of_pod(pod: Pod) -> None:
+            if pod.finished:
+                ends.told(pod.metadata.name, pod.status.phase)
+
         standing = [asyncio.Event(), asyncio.Event()]
         watches = [
-            asyncio.create_task(watch_services(client, args.namespace, addresses, standing[0])),
-            asyncio.create_task(watch_pods(client, args.namespace, ends, standing[1])),
+            asyncio.create_task(watch(client, Service, args.namespace, of_service, standing[0])),
+            asyncio.create_task(watch(client, Pod, args.namespace, of_pod, standing[1])),
         ]
         await asyncio.gather(*(each.wait() for each in standing))
         say_ready()

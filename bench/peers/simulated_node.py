@@ -63,6 +63,7 @@ class Node:
                 for event in batch:
                     if event.type != "BOOKMARK":
                         on_event(event.type, msgspec.json.decode(event.object, type=kind))
+        raise RuntimeError(f"the watch of kind {kind.kind.kind} ended: nothing would ever be answered again")
 
     def _on_service(self, what: str, service: Service) -> None:
         if what == "ADDED":
