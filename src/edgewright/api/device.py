@@ -24,6 +24,8 @@ LONGEST_TYPE: Final = 63
 """How many characters the type of a device may have."""
 STALE: Final = "Stale"
 """The condition of a Device that has not been seen for a while."""
+DIFFERS: Final = "Differs"
+"""The condition of a Device at whose endpoint another type or certificate answers than is recorded."""
 
 Text: TypeAlias = Annotated[str, Schema(max_length=256)]
 Message: TypeAlias = Annotated[str, Schema(max_length=2048)]
@@ -84,6 +86,12 @@ class Claim(Struct, frozen=True, kw_only=True):
 
     last_message: Message = ""
     """How the attempt before this one ended."""
+
+    waits: Annotated[int, Schema(minimum=0)] = 0
+    """How many times this attempt gave its place to others, because it could not go on."""
+
+    waits_for: Message = ""
+    """Why it could not go on the last time, where it was not for want of an address."""
 
     check: bool = False
     """Whether another operator's flash of the device came before: it is asked first, and flashed only if need be."""
@@ -170,6 +178,19 @@ class Firmware(Struct, frozen=True, kw_only=True):
     """The version that the device reported."""
 
 
+class Discovered(Struct, frozen=True, kw_only=True):
+    """What an Akri Instance told of the device. It goes on telling that, also when a flash has changed the device."""
+
+    instance: Text = ""
+    """The uid of the Instance."""
+
+    application: Text = ""
+    """The application that it named."""
+
+    version: Text = ""
+    """The version that it named."""
+
+
 class DeviceStatus(Struct, frozen=True, kw_only=True):
     """What is known of the device."""
 
@@ -182,8 +203,11 @@ class DeviceStatus(Struct, frozen=True, kw_only=True):
     instances: Annotated[tuple[Text, ...], Schema(max_items=MOST_INSTANCES)] = ()
     """The uids of the Akri Instances that it has had, the latest last."""
 
+    discovered: Discovered | None = None
+    """What its latest Instance told when that was last read: until it tells something else, it is no news."""
+
     last_seen: datetime | None = None
-    """When discovery last saw it, to within a few minutes."""
+    """When discovery last saw it, or it last answered, to within a few minutes."""
 
     certificate: Text = ""
     """The SHA-256 of its certificate, learnt from a flash."""
@@ -204,7 +228,7 @@ class DeviceStatus(Struct, frozen=True, kw_only=True):
     """The outcome of every FlashJob that still exists and has acted on the device."""
 
     conditions: Annotated[tuple[Condition, ...], Schema(list_type="map", list_map_keys=("type",))] = ()
-    """Stale, where it has not been seen for a while."""
+    """Stale, where it has not been seen for a while; Differs, where what answers is not what is recorded."""
 
     def record_of(self, job_uid: str) -> FlashRecord | None:
         """What came of a job on this device, if anything has."""
@@ -243,7 +267,7 @@ class Device(CustomResource, frozen=True, kw_only=True):
 
 
 class Mark(StrEnum):
-    """Our own annotations on what is made to flash a device, and our labels."""
+    """Our own annotations on what is made to flash a device and on FlashJobs, and our labels."""
 
     DEVICE = "edgewright.dev/device"
     """Annotation of a flash Pod and its Service: the name of the Device."""
@@ -253,6 +277,8 @@ class Mark(StrEnum):
     """Annotation of a flash Pod: the hash of the desired state."""
     GIVEN_UP = "edgewright.dev/given-up"
     """Annotation of a flash Pod that never started and is being deleted for it: why it did not."""
+    TAKEN_OVER = "edgewright.dev/taken-over"
+    """Annotation of a FlashJob that the original operator began: the state, and hashes of the devices that it had."""
     JOB_UID = "edgewright.dev/job-uid"
     """Label of a flash Pod and its Service: the uid of the FlashJob."""
     TYPE = "edgewright.dev/type"

@@ -14,12 +14,27 @@ from typing import Final, TypeAlias
 
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
+USUAL_PORTS: Final = frozenset({80, 1337})
+"""The ports that an endpoint without one means: of HTTP, by which ESP32 boards are asked, and of SMP over UDP."""
+
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
 _NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _LONGEST_NAME: Final = 253
 _LARGEST_PORT: Final = 65_535
 _BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
+_ALL: Final = "stands for all addresses"
+_MULTICAST: Final = "is a multicast address"
+_ALL_HERE: Final = "is the broadcast address"
+_LOOPBACK: Final = "is a loopback address"
+_LINK_LOCAL: Final = "is a link-local address"
+_ADVICE: Final = {
+    _ALL: " and is the address of no device",
+    _MULTICAST: ": a device has one of its own",
+    _ALL_HERE: ": a device has one of its own",
+    _LOOPBACK: ", which is the flash Pod itself: give the address of the device",
+    _LINK_LOCAL: ", which flash Pods must not reach: give the device another",
+}
 _HERE: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 
 
@@ -36,8 +51,9 @@ class Endpoint:
 
     @property
     def address(self) -> IPAddress | None:
-        """The host as an IP address; None where it is a name."""
-        return _address(self.host)
+        """The host as an IP address, as IPv4 also where it is written as IPv6; None where it is a name."""
+        address = _address(self.host)
+        return None if address is None else _plain(address)
 
     def __str__(self) -> str:
         """As people write it, with brackets around an IPv6 address."""
@@ -77,13 +93,17 @@ def endpoint_problem(text: str, *, local: bool) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def one_spelling(text: str) -> str:
-    """The endpoint in the one spelling that all its spellings have in common; empty where the text names none."""
+    """The endpoint in the one spelling that all its spellings have in common; empty where the text names none.
+
+    It is for comparing, not for dialling: a usual port is left out whatever the protocol, which the two that are
+    compared may not both tell. No two devices share a host and have usual ports of different protocols.
+    """
     try:
         endpoint = parse_endpoint(text)
     except BadEndpoint:
         return ""
     host = str(endpoint.address or endpoint.host.casefold().rstrip("."))
-    return str(Endpoint(host, endpoint.port))
+    return str(Endpoint(host, None if endpoint.port in USUAL_PORTS else endpoint.port))
 
 
 def problem_with(endpoint: Endpoint, *, local: bool) -> str | None:
@@ -97,18 +117,26 @@ def problem_with(endpoint: Endpoint, *, local: bool) -> str | None:
         name = endpoint.host.lower().rstrip(".")
         here = not local and (name in _HERE or name.endswith(".localhost"))
         return f"{endpoint.host} is the flash Pod itself: give the address of the device" if here else None
-    address = getattr(address, "ipv4_mapped", None) or address
-    never = (
-        (address.is_unspecified, "stands for all addresses and is the address of no device"),
-        (address.is_multicast, "is a multicast address: a device has one of its own"),
-        (address == _BROADCAST, "is the broadcast address: a device has one of its own"),
+    why = unfit(address, local=local)
+    return f"{endpoint.host} {why}{_ADVICE[why]}" if why else None
+
+
+def unfit(address: IPAddress, *, local: bool) -> str | None:
+    """What makes it the address of no single machine on the network, in a few words; None where nothing does."""
+    address = _plain(address)
+    kinds = (
+        (address.is_unspecified, _ALL),
+        (address.is_multicast, _MULTICAST),
+        (address == _BROADCAST, _ALL_HERE),
+        (address.is_loopback and not local, _LOOPBACK),
+        (address.is_link_local and not local, _LINK_LOCAL),
     )
-    in_a_cluster = (
-        (address.is_loopback, "is a loopback address, which is the flash Pod itself: give the address of the device"),
-        (address.is_link_local, "is a link-local address, which flash Pods must not reach: give the device another"),
-    )
-    why = next((text for holds, text in (never if local else never + in_a_cluster) if holds), None)
-    return f"{endpoint.host} {why}" if why else None
+    return next((words for holds, words in kinds if holds), None)
+
+
+def _plain(address: IPAddress) -> IPAddress:
+    """The address itself; of an IPv4 address that is written as an IPv6 address, that."""
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _split(rest: str, text: str) -> tuple[str, int | None]:

@@ -33,6 +33,21 @@ SIGNATURE_FOLDER: Final = "/etc/edgewright/signature"
 """Where the flasher finds cosign.pub."""
 SCRATCH_FOLDER: Final = "/scratch"
 """What our containers in a flash Pod may write to, and share. Not /tmp: on a node of ours our program may lie there."""
+TERMINATION_LOG: Final = "/dev/termination-log"
+"""Where the flasher writes its report."""
+TLS_FOLDER_VARIABLE: Final = "EDGEWRIGHT_TLS_FOLDER"
+PULL_FOLDER_VARIABLE: Final = "EDGEWRIGHT_PULL_FOLDER"
+SIGNATURE_FOLDER_VARIABLE: Final = "EDGEWRIGHT_SIGNATURE_FOLDER"
+NOTE_FOLDER_VARIABLE: Final = "EDGEWRIGHT_NOTE_FOLDER"
+TERMINATION_LOG_VARIABLE: Final = "EDGEWRIGHT_TERMINATION_LOG"
+PLACES: Final = {
+    TLS_FOLDER: (TLS_FOLDER_VARIABLE,),
+    PULL_FOLDER: (PULL_FOLDER_VARIABLE,),
+    SIGNATURE_FOLDER: (SIGNATURE_FOLDER_VARIABLE,),
+    SCRATCH_FOLDER: (NOTE_FOLDER_VARIABLE, "TMPDIR"),
+    TERMINATION_LOG: (TERMINATION_LOG_VARIABLE,),
+}
+"""By which variables the flasher is told of another place, where a node can mount nothing at the usual ones."""
 
 
 class Outcome(StrEnum):
@@ -147,6 +162,8 @@ class Variable(StrEnum):
     """The digest that the firmware's tag stood for when the job's first device ended; pulled instead of the tag."""
     RECORDED_DIGEST = "EDGEWRIGHT_RECORDED_DIGEST"
     """The digest of the firmware that the Device is known to run; empty: not known."""
+    RECORDED_CERTIFICATE = "EDGEWRIGHT_RECORDED_CERTIFICATE"
+    """The SHA-256 of the certificate that the Device is known by: RECORDED_DIGEST is about the board that shows it."""
     TIMEOUT = "EDGEWRIGHT_TIMEOUT"
     """Seconds that the whole run may take."""
     CHECK = "EDGEWRIGHT_CHECK"

@@ -22,6 +22,14 @@ MAX_DEVICES = 5000
 """How many devices one FlashJob may name."""
 MOST_SHOWN: Final = 500
 """How many devices stand in the status one by one."""
+LONGEST_TTL: Final = 2**31 - 1
+"""How many seconds after its end a job may stay at most; a Job of Kubernetes has the same bound."""
+LONGEST_DEVICE_NAME: Final = 253
+"""How many characters an entry of spec.uuid may have."""
+LONGEST_VERSION: Final = 128
+"""How many characters spec.version may have."""
+LONGEST_ENDPOINT: Final = 512
+"""How many characters spec.hostEndpoint may have."""
 FINALIZER: Final = "application.flashjob.nbfc.io/flashjob-finalizer"
 """On a FlashJob while something of it runs; the original's name."""
 FIRST_FINALIZER: Final = "flashjob.finalizers.flashjob.nbfc.io"
@@ -31,7 +39,7 @@ ACCEPTED: Final = "Accepted"
 TLS_SECRET: Final = "ota-agent-tls"  # noqa: S105 - the name of a Secret
 """The Secret with the key whose certificate the published firmware pins, where a FlashJob names none."""
 
-DeviceName: TypeAlias = Annotated[str, Schema(min_length=1, max_length=253)]
+DeviceName: TypeAlias = Annotated[str, Schema(min_length=1, max_length=LONGEST_DEVICE_NAME)]
 Name: TypeAlias = Annotated[str, Schema(max_length=253)]
 ImageReference: TypeAlias = Annotated[str, Schema(max_length=1024)]
 
@@ -116,10 +124,10 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     firmware: Annotated[ImageReference, Schema(min_length=1, required=True)] = ""
     """The OCI image that holds the firmware, with its registry host, for example registry.example/esp32:1.4.0."""
 
-    version: Annotated[str, Schema(min_length=1, max_length=128, required=True)] = ""
+    version: Annotated[str, Schema(min_length=1, max_length=LONGEST_VERSION, required=True)] = ""
     """The version that the device must report afterwards. Put it in quotes: 1.0 without them is a number."""
 
-    host_endpoint: Annotated[str | None, Schema(max_length=512)] = None
+    host_endpoint: Annotated[str | None, Schema(max_length=LONGEST_ENDPOINT)] = None
     """The address of the device; where it is absent, the address comes from the device's Akri Instance."""
 
     device: Name | None = None
@@ -152,7 +160,7 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     force: bool | None = None
     """True flashes each device once more, also where it is done or current already."""
 
-    ttl_seconds_after_finished: Annotated[int | None, Schema(minimum=0)] = None
+    ttl_seconds_after_finished: Annotated[int | None, Schema(minimum=0, maximum=LONGEST_TTL)] = None
     """So long after its end the job is deleted; absent: never."""
 
     version_policy: Annotated[str | None, Schema(enum=VersionPolicy, nullable=False)] = None
@@ -196,7 +204,7 @@ class DeviceState(StrEnum):
 class FlashedDevice(Struct, frozen=True, kw_only=True):
     """One device of the job."""
 
-    uuid: Annotated[str, Schema(max_length=253)] = ""
+    uuid: Annotated[str, Schema(max_length=LONGEST_DEVICE_NAME)] = ""
     """The device as it is named in spec.uuid."""
 
     device: Annotated[str, Schema(max_length=253)] = ""
@@ -254,7 +262,7 @@ class FlashJobStatus(Struct, frozen=True, kw_only=True):
     message: Annotated[str, Schema(max_length=32768)] = ""
     """What happened last, in a sentence for people."""
 
-    host_endpoint: Annotated[str, Schema(max_length=512)] = ""
+    host_endpoint: Annotated[str, Schema(max_length=LONGEST_ENDPOINT)] = ""
     """The address of the device that was flashed."""
 
     completed_uuids: Annotated[tuple[DeviceName, ...], Schema(max_items=MAX_DEVICES)] = msgspec.field(

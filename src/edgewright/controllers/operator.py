@@ -6,6 +6,7 @@ only joins the parts.
 
 from __future__ import annotations
 
+from edgewright.api.probing import Asks
 from edgewright.controllers.flashjob.flashes import add_flashes
 from edgewright.controllers.flashjob.jobs import add_jobs
 from edgewright.controllers.flashjob.original import Original
@@ -16,11 +17,14 @@ from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.manager import Manager
 
 
-def add_all(manager: Manager, settings: Settings, *, clock: Clock | None = None) -> None:
-    """Adds the inventory and the FlashJob controllers; run the manager afterwards."""
+def add_all(manager: Manager, settings: Settings, *, clock: Clock | None = None, asks: Asks | None = None) -> None:
+    """Adds the inventory and the FlashJob controllers; run the manager afterwards.
+
+    With `asks`, Devices that no discovery tells of are asked what they run.
+    """
     clock = clock or SystemClock()
-    add_inventory(manager, settings, clock)
+    add_inventory(manager, settings, clock, asks=asks)
     world = World(manager, settings, clock)
-    original = Original(world.client, clock, every=settings.timing.recheck)
+    original = Original(world.client, clock, every=settings.timing.original_every)
     add_flashes(manager, world, original=original)
     add_jobs(manager, world, original=original)

@@ -30,8 +30,12 @@ class Timing:
     """A Device that discovery has not seen for so long is Stale."""
     seen_every: float = 300.0
     """That a device was seen is written no more often."""
+    probe_every: float = 60.0
+    """A Device that discovery does not tell of is asked so often what it runs, where the settings say that it is."""
     recheck: float = 30.0
-    """What nobody tells us (a Secret that was missing, the original's Lease) is looked at again so often."""
+    """What nobody tells us (a Secret that was missing, a node that is silent) is looked at again so often."""
+    original_every: float = 5.0
+    """The original's Lease is looked at no more often, and only while something starts or is under way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,4 +51,6 @@ class Settings:
     """Registry hosts that are spoken to over plain HTTP."""
     attestation: str = ""
     """The URL of the attestation service, where it is not found by the Service's environment variable."""
+    probe: bool = False
+    """Whether Devices that discovery does not tell of are asked what they run, from where the operator runs."""
     timing: Timing = Timing()

@@ -94,5 +94,5 @@ def recognised(answer: Answer) -> bool:
         return False
     try:
         return msgspec.json.decode(answer.body, type=_Verdict).status == _RECOGNISED
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False

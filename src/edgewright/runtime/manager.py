@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -69,6 +69,7 @@ class Manager:
         self._drain_seconds = drain_seconds
         self._caches: dict[tuple[type[Resource], str, str], Cache[Any]] = {}
         self._controllers: list[Controller] = []
+        self._at_stop: list[Callable[[], None]] = []
         self._stop = asyncio.Event()
         self.listening: dict[str, int] = {}
         """The ports that are served, by page, once `run` has begun."""
@@ -129,6 +130,10 @@ class Manager:
         self.client.transport.connections = max(1, sum(each.workers for each in self._controllers)) + 1
         return controller
 
+    def at_stop(self, call: Callable[[], None]) -> None:
+        """Has `call` called when no new pass is started any more, to cut short what passes under way wait for."""
+        self._at_stop.append(call)
+
     def stop(self) -> None:
         """Asks `run` to stop in good order; it may be called at any time, also twice."""
         self._stop.set()
@@ -164,6 +169,8 @@ class Manager:
         await self._finished(self._stop.wait(), unless=tasks)
         for controller in self._controllers:
             controller.stop()
+        for call in self._at_stop:
+            call()
         try:
             async with self._clock.timeout(self._drain_seconds):
                 await asyncio.gather(*passes)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.endpoint import BadEndpoint, Endpoint, endpoint_problem, one_spelling, parse_endpoint, problem_with
+from edgewright.api.endpoint import (
+    USUAL_PORTS,
+    BadEndpoint,
+    Endpoint,
+    endpoint_problem,
+    one_spelling,
+    parse_endpoint,
+    problem_with,
+)
+from edgewright.devices.drivers.esp_device import url_of
+from edgewright.devices.drivers.smp_wire import SMP_PORT
 
 GOOD = [
     ("192.0.2.1", Endpoint("192.0.2.1")),
@@ -106,6 +119,14 @@ def test_a_text_that_is_no_address_is_a_problem_too() -> None:
         ("192.0.2.1", " http://192.0.2.1/", True),
         ("Board.example.", "board.example", True),
         ("2001:DB8:0::1", "[2001:db8::1]", True),
+        ("192.0.2.1", "192.0.2.1:80", True),
+        ("192.0.2.1", "http://192.0.2.1:80/", True),
+        ("192.0.2.1", "udp://192.0.2.1:1337", True),
+        ("2001:db8::1", "[2001:db8::1]:80", True),
+        ("board.example", "BOARD.example.:80", True),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("192.0.2.1:8080", "[::ffff:c000:201]:8080", True),
+        ("192.0.2.1", "192.0.2.1:8080", False),
         ("192.0.2.1:1", "192.0.2.1:2", False),
         ("192.0.2.1", "192.0.2.2", False),
     ],
@@ -114,5 +135,17 @@ def test_an_address_has_one_spelling(one: str, other: str, same: bool) -> None:
     assert (one_spelling(one) == one_spelling(other)) is same
 
 
+def test_an_ipv4_address_that_is_written_as_ipv6_is_that_ipv4_address() -> None:
+    assert Endpoint("::ffff:192.0.2.1").address == ip_address("192.0.2.1")
+    assert Endpoint("2001:db8::1").address == ip_address("2001:db8::1")
+    assert Endpoint("board.example").address is None
+
+
 def test_what_is_no_address_has_no_spelling() -> None:
     assert one_spelling("not an address") == ""
+
+
+def test_the_usual_ports_are_those_of_the_drivers() -> None:
+    asked = urlsplit(url_of("192.0.2.1", "/info"))
+    assert (asked.scheme, asked.port) == ("http", None)
+    assert {80, SMP_PORT} == USUAL_PORTS

@@ -6,22 +6,37 @@ older schema let through is told here. Pure: what only a request can tell (a Sec
 
 from __future__ import annotations
 
+import ipaddress
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from edgewright.api.endpoint import BadEndpoint, endpoint_problem, parse_endpoint
+from edgewright.api.endpoint import endpoint_problem, unfit
 from edgewright.api.flashing import VersionPolicy
-from edgewright.api.flashjob import MAX_DEVICES, Exposure, FlashJob, FlashJobSpec, PodTemplate
+from edgewright.api.flashjob import (
+    LONGEST_DEVICE_NAME,
+    LONGEST_TTL,
+    LONGEST_VERSION,
+    MAX_DEVICES,
+    Exposure,
+    FlashJob,
+    FlashJobSpec,
+    PodTemplate,
+)
 from edgewright.api.reference import BadReference, parse_reference
-from edgewright.controllers.flashjob.manifests import loosened
+from edgewright.controllers.flashjob.manifests import loosened, own_flasher
 from edgewright.controllers.settings import Settings
 
 LONGEST_UUIDS: Final = 400_000
 """How many characters all entries of spec.uuid may have together: they stand in the object two or three times."""
 _SHOWN: Final = 5
+_LETTERS_SHOWN: Final = 40
+_LONGEST_PROBLEM: Final = 1024
+_LONGEST_TEXT: Final = 32_768
+"""As much as the message of a condition takes."""
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 """Annotations that do what a security context does, as the server still takes them."""
 _NUMBERS: Final = (
@@ -29,7 +44,7 @@ _NUMBERS: Final = (
     ("timeout_seconds", 1, 86_400),
     ("retries", 0, 20),
     ("discovery_timeout_seconds", 0, 604_800),
-    ("ttl_seconds_after_finished", 0, None),
+    ("ttl_seconds_after_finished", 0, LONGEST_TTL),
 )
 
 
@@ -50,7 +65,7 @@ def problems(job: FlashJob, settings: Settings) -> list[Problem]:
     """What is wrong with the spec; empty where it can be acted on."""
     spec = job.spec
     return [
-        *_firmware_problems(spec),
+        *_firmware_problems(spec, settings),
         *_uuid_problems(spec),
         *_endpoint_problems(spec, settings),
         *_choice_problems(spec),
@@ -59,14 +74,30 @@ def problems(job: FlashJob, settings: Settings) -> list[Problem]:
     ]
 
 
-def _firmware_problems(spec: FlashJobSpec) -> list[Problem]:
+def in_a_sentence(found: Iterable[Problem]) -> str:
+    """All that is wrong, as it stands in the message of a condition, however long what people wrote is."""
+    return _cut("; ".join(_cut(str(problem), _LONGEST_PROBLEM) for problem in found), _LONGEST_TEXT)
+
+
+def _firmware_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
     found = []
     try:
-        parse_reference(spec.firmware)
+        pinned = bool(parse_reference(spec.firmware).digest)
     except BadReference as error:
         found.append(Problem("spec.firmware", "InvalidFirmware", str(error)))
-    if not spec.version:
+    else:
+        if spec.signature_public_key_secret and not pinned and not own_flasher(spec, settings):
+            message = (
+                "with spec.signaturePublicKeySecret the firmware must be named by its digest (…@sha256:…) here, for"
+                " spec.flashjobPodImage is a flasher of others, which pulls it itself after the signature was checked:"
+                " a tag may stand for something else by then. Pin it, or leave spec.flashjobPodImage out"
+            )
+            found.append(Problem("spec.firmware", "FirmwareNotPinned", message))
+    if not spec.version.strip():
         found.append(Problem("spec.version", "InvalidVersion", "it is empty: name what the devices shall report"))
+    elif len(spec.version) > LONGEST_VERSION:
+        message = f"it has {len(spec.version)} characters and may have {LONGEST_VERSION}: no device reports such a one"
+        found.append(Problem("spec.version", "InvalidVersion", message))
     return found
 
 
@@ -76,9 +107,16 @@ def _uuid_problems(spec: FlashJobSpec) -> list[Problem]:
     if not uuids:
         return [Problem(field, "NoDevices", "it is empty: name the devices to flash")]
     found = []
-    if not all(uuid.strip() for uuid in uuids):
-        place = next(number for number, uuid in enumerate(uuids) if not uuid.strip())
-        found.append(Problem(f"{field}[{place}]", "NoDevices", "it is empty: take it out or name a device"))
+    blank = next((place for place, uuid in enumerate(uuids) if not uuid.strip()), None)
+    if blank is not None:
+        found.append(Problem(f"{field}[{blank}]", "NoDevices", "it is empty: take it out or name a device"))
+    long = next((place for place, uuid in enumerate(uuids) if len(uuid) > LONGEST_DEVICE_NAME), None)
+    if long is not None:
+        message = (
+            f"{_cut(uuids[long], _LETTERS_SHOWN)} has {len(uuids[long])} characters and may have"
+            f" {LONGEST_DEVICE_NAME}: name the device by its Instance's uid or its Device's name"
+        )
+        found.append(Problem(f"{field}[{long}]", "InvalidName", message))
     if len(uuids) > MAX_DEVICES:
         message = f"it names {len(uuids)} devices and may name {MAX_DEVICES}: make several jobs"
         found.append(Problem(field, "TooManyDevices", message))
@@ -104,20 +142,23 @@ def _endpoint_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
         if problem:
             found.append(Problem(field, "InvalidEndpoint", problem))
     if spec.external_ip:
-        problem = _address_problem(spec.external_ip)
+        problem = _address_problem(spec.external_ip, local=settings.local)
         if problem:
             found.append(Problem("spec.externalIP", "InvalidAddress", problem))
     return found
 
 
-def _address_problem(text: str) -> str | None:
+def _address_problem(text: str, *, local: bool) -> str | None:
+    advice = "give the one at which devices shall find the flash Pod"
     try:
-        endpoint = parse_endpoint(text)
-    except BadEndpoint as error:
-        return str(error)
-    if endpoint.address is None or endpoint.port is not None:
-        return f"{text!r} is no IP address: give the one at which devices shall find the flash Pod, without a port"
-    return None
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        address = None
+    if address is None or "%" in text:
+        shown = _cut(repr(text), _LETTERS_SHOWN)
+        return f"{shown} is no IP address: {advice}, such as 192.0.2.1, with nothing around it"
+    why = unfit(address, local=local)
+    return f"{text} {why}: {advice}" if why else None
 
 
 def _choice_problems(spec: FlashJobSpec) -> list[Problem]:
@@ -136,9 +177,9 @@ def _number_problems(spec: FlashJobSpec) -> list[Problem]:
     found = []
     for name, least, most in _NUMBERS:
         value = getattr(spec, name)
-        if value is not None and (value < least or (most is not None and value > most)):
-            limits = f"at least {least}" if most is None else f"from {least} to {most}"
-            found.append(Problem(f"spec.{_published(name)}", "InvalidValue", f"it is {value} and must be {limits}"))
+        if value is not None and not least <= value <= most:
+            message = f"it is {value} and must be from {least} to {most}"
+            found.append(Problem(f"spec.{_published(name)}", "InvalidValue", message))
     return found
 
 
@@ -158,3 +199,7 @@ def _template_problems(spec: FlashJobSpec) -> list[Problem]:
 def _published(name: str) -> str:
     """A field's name as people write it."""
     return next(field.encode_name for field in msgspec.structs.fields(FlashJobSpec) if field.name == name)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

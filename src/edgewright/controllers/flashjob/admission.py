@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from edgewright.api.device import Claim, JobReference
+from edgewright.runtime.objects import Key
 
 DEFAULT_CONCURRENCY: Final = 20
 """How many devices of a job are flashed at once, where it does not say."""
@@ -41,6 +42,25 @@ class Held:
     """Where the device is, in one spelling."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """A Pod of the original operator that has not ended: what it flashes is nobody else's until then."""
+
+    pod: Key
+    job: str
+    """The uid of the job that it was made for."""
+    devices: frozenset[str]
+    """The names of the Devices that it may be flashing."""
+    endpoint: str = ""
+    """Where it was told that the device is, in one spelling."""
+    overdue: bool = False
+    """Whether it has had its time: it is ended as soon as its own job has claimed the device, not before."""
+
+    def keeps_from(self, wish: Wish) -> bool:
+        """Whether a wish that is for the same device, or the same address, has to wait for it."""
+        return not (self.overdue and self.job == wish.job.uid and wish.device in self.devices)
+
+
 @dataclass(frozen=True)
 class Admission:
     """What was decided: which wishes come true now, and why the others wait."""
@@ -49,11 +69,16 @@ class Admission:
     waiting: dict[str, str] = field(default_factory=dict)
     """Why it waits, in a sentence, by the name of the Device."""
     unannounced: bool = False
-    """Whether one waits for a Device that its job does not name, so that nobody tells the job when it is free."""
+    """Whether one waits for something that its job does not name, so that nobody tells the job when it is free."""
 
 
 def admit(
-    wishes: Sequence[Wish], claims: Iterable[Held], *, now: datetime, lingering: Mapping[str, int] | None = None
+    wishes: Sequence[Wish],
+    claims: Iterable[Held],
+    *,
+    now: datetime,
+    lingering: Mapping[str, int] | None = None,
+    awaited: Iterable[Awaited] = (),
 ) -> Admission:
     """Which wishes may start: one claim a device, one device an address, so many devices a job. The earlier come first.
 
@@ -61,6 +86,7 @@ def admit(
 
     `lingering` says of how many devices a Service or Pod is left whose claim is freed, by the uid of their job: they
     take up a place until it is gone, because addresses and room on nodes are what the limit is there to spare.
+    `awaited` are the Pods of the original that still flash: they have no claim, and their devices all the same.
     """
     held: dict[str, Claim] = {}
     under_way: Counter[str] = Counter(lingering or {})
@@ -70,6 +96,7 @@ def admit(
         if each.claim.not_before is None:
             under_way[each.claim.job.uid] += 1
             at[each.endpoint] = each
+    names, places = _by_device_and_place(awaited)
     start: list[Wish] = []
     waiting: dict[str, str] = {}
     unannounced = False
@@ -79,6 +106,13 @@ def admit(
         if why is None and there is not None and there.device != wish.device:
             why = _same_address(there)
             unannounced = True
+        pods = (*names.get(wish.device, ()), *places.get(wish.endpoint, ())) if why is None else ()
+        pod = next((each.pod for each in pods if each.keeps_from(wish)), None)
+        if pod is not None:
+            why = (
+                f"waits for Pod {pod.name} of the original operator in namespace {pod.namespace}, which is flashing it"
+            )
+            unannounced = True
         if why is None:
             start.append(wish)
             under_way[wish.job.uid] += 1
@@ -87,6 +121,17 @@ def admit(
         else:
             waiting[wish.device] = why
     return Admission(tuple(start), waiting, unannounced)
+
+
+def _by_device_and_place(awaited: Iterable[Awaited]) -> tuple[dict[str, list[Awaited]], dict[str, list[Awaited]]]:
+    names: dict[str, list[Awaited]] = {}
+    places: dict[str, list[Awaited]] = {}
+    for each in awaited:
+        for name in each.devices:
+            names.setdefault(name, []).append(each)
+        if each.endpoint:
+            places.setdefault(each.endpoint, []).append(each)
+    return names, places
 
 
 def _refusal(wish: Wish, claim: Claim | None, under_way: int, now: datetime) -> str | None:

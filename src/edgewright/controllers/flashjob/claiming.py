@@ -7,25 +7,38 @@ write that is conditional on the Device as it was read, so no two can ever be on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from edgewright.api.device import Claim, Device, JobReference
+from edgewright.api.device import MOST_INSTANCES, Claim, Device, JobReference
 from edgewright.api.endpoint import one_spelling
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
-from edgewright.controllers.flashjob.admission import Held, Wish
+from edgewright.controllers.flashjob.admission import DEFAULT_CONCURRENCY, Held, Wish
 from edgewright.controllers.flashjob.manifests import endpoint_of
 from edgewright.controllers.flashjob.names import state_of
-from edgewright.controllers.flashjob.survey import Need, Standing
+from edgewright.controllers.flashjob.survey import Around, Need, Standing
+from edgewright.controllers.flashjob.telling import STATUS_UPDATE_FAILED, fetch_failed, telling
 from edgewright.controllers.flashjob.world import ANY_JOB, BY_CLAIM, World
-from edgewright.runtime.errors import Conflict, NotFound
+from edgewright.runtime.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
 from edgewright.runtime.objects import Key
 
 _AT_ONCE: Final = 16
 """How many claims are written at the same time."""
+_REFUSALS: Final = (BadRequest, Forbidden, Invalid)
+"""How the server, or a policy of the cluster, says that a Device is not to be written, however often it is asked."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A Device could not be written, and will not be for a while; `why` is what people are told."""
+
+    why: str
 
 
 class Claims:
@@ -35,9 +48,11 @@ class Claims:
         self._world = world
         self._settled = False
         self._settling = asyncio.Lock()
+        self._refused: dict[str, dict[str, tuple[float, Refused]]] = {}
+        """By the uid of the job and the name of the Device: until when it is left alone."""
 
-    async def settle(self) -> None:
-        """Makes sure, once, that no claim is unknown that the process before us wrote.
+    async def settle(self, job: FlashJob) -> None:
+        """Makes sure, once, that no claim is unknown that the process before us wrote; `job` is who asks first.
 
         Caches are filled before this process leads and may be behind when it begins to; from then on nobody else writes
         claims, and what we write is known.
@@ -45,10 +60,11 @@ class Claims:
         async with self._settling:
             if self._settled:
                 return
-            async for page in self._world.client.of(Device).pages():
-                for device in page.items:
-                    if device.status.claim is not None:
-                        self._world.devices.wrote(device)
+            with telling(self._world.recorder, job, fetch_failed(Device.kind)):
+                async for page in self._world.client.of(Device).pages():
+                    for device in page.items:
+                        if device.status.claim is not None:
+                            self._world.devices.wrote(device)
             self._settled = True
 
     def known(self, job_uid: str = ANY_JOB) -> list[Held]:
@@ -70,31 +86,45 @@ class Claims:
 
     async def write(
         self, job: FlashJob, wishes: Iterable[Wish], standings: Iterable[Standing], *, now: datetime
-    ) -> dict[str, Device | None]:
+    ) -> dict[str, Device | Refused | None]:
         """The Devices of the wishes with their claims, by name; None where somebody else wrote to one first."""
         by_device = _by_device(standings)
-        gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(wish: Wish) -> Device | None:
-            async with gate:
-                return await self._write_one(job, by_device[wish.device], now=now)
+        async def one(name: str) -> Device | Refused | None:
+            standing = by_device[name]
+            return await self._change(job, _known(standing), self._claimed(job, standing, now=now))
 
-        wishes = tuple(wishes)
-        results = await asyncio.gather(*map(one, wishes), return_exceptions=True)
-        written: dict[str, Device | None] = {}
-        for wish, result in zip(wishes, results, strict=True):
-            if isinstance(result, BaseException):
-                raise result
-            written[wish.device] = result
-        return written
+        return await _each((wish.device for wish in wishes), one)
 
-    async def _write_one(self, job: FlashJob, standing: Standing, *, now: datetime) -> Device | None:
-        device = standing.device
-        if device is None:
-            raise AssertionError("only devices that are known can be claimed")
+    async def release(self, job: FlashJob, devices: Iterable[Device]) -> dict[str, Device | Refused | None]:
+        """The Devices without their claims, by name; the job has nothing under way on them, and others wait for them.
+
+        How the last attempt ended stands on the Device already.
+        """
+        by_name = {device.metadata.name: device for device in devices}
+
+        async def one(name: str) -> Device | Refused | None:
+            return await self._change(job, by_name[name], {"claim": None})
+
+        return await _each(by_name, one)
+
+    def refused(self, job_uid: str) -> dict[str, str]:
+        """Why Devices cannot be claimed for a job, by their names, as far as it is too early to try again."""
+        now = self._world.clock.elapsed()
+        left = {name: each for name, each in self._refused.pop(job_uid, {}).items() if each[0] > now}
+        if left:
+            self._refused[job_uid] = left
+        return {name: refused.why for name, (_, refused) in left.items()}
+
+    def forget(self, job_uid: str) -> None:
+        """The job is gone."""
+        self._refused.pop(job_uid, None)
+
+    def _claimed(self, job: FlashJob, standing: Standing, *, now: datetime) -> dict[str, Any]:
+        """What changes in the status of a Device when it is claimed, or its next attempt begins."""
         change: dict[str, Any]
         if standing.need is Need.RESUME:
-            change = {"notBefore": None}
+            change = {"claim": {"notBefore": None}}
         else:
             moment = now.replace(microsecond=0)
             claim = Claim(
@@ -103,19 +133,33 @@ class Claims:
                 state=state_of(job.spec),
                 since=moment,
                 # What the original left has the names that we need: it goes before the attempt begins.
-                not_before=moment if standing.check else None,
+                not_before=moment if standing.occupied else None,
                 check=standing.check,
             )
-            change = msgspec.to_builtins(claim)
+            change = {"claim": msgspec.to_builtins(claim)}
+            if standing.told:
+                # Nobody else knows it by this uid, and what tells it now is about to be cleared away.
+                known = _known(standing).status.instances
+                change["instances"] = [standing.uuid, *known[-(MOST_INSTANCES - 1) :]]
+        return change
+
+    async def _change(self, job: FlashJob, device: Device, change: dict[str, Any]) -> Device | Refused | None:
+        """Writes to the status of a Device, unless somebody else has written to the Device since it was read."""
         try:
-            written = await self._world.client.of(Device).patch(
-                device.key,
-                {"status": {"claim": change}},
-                resource_version=device.metadata.resource_version,
-                subresource="status",
-            )
+            with telling(self._world.recorder, job, STATUS_UPDATE_FAILED):
+                written = await self._world.client.of(Device).patch(
+                    device.key,
+                    {"status": change},
+                    resource_version=device.metadata.resource_version,
+                    subresource="status",
+                )
         except (Conflict, NotFound):
             return None
+        except _REFUSALS as error:
+            refused = Refused(f"its Device cannot be written: {error.status.message}")
+            until = self._world.clock.elapsed() + self._world.settings.timing.recheck
+            self._refused.setdefault(job.metadata.uid, {})[device.metadata.name] = until, refused
+            return refused
         return self._world.devices.wrote(written)
 
 
@@ -126,9 +170,66 @@ def reference_to(job: FlashJob) -> JobReference:
 
 
 def _by_device(standings: Iterable[Standing]) -> Mapping[str, Standing]:
-    """What is to be claimed, by the name of its Device; of two entries for one Device the first counts."""
+    """What is to be claimed, by the name of its Device.
+
+    Of two entries for one Device the first counts; or that which nobody would know any more but for the claim.
+    """
     found: dict[str, Standing] = {}
     for standing in standings:
         if standing.need is not Need.NOTHING and standing.device is not None:
-            found.setdefault(standing.device.metadata.name, standing)
+            first = found.setdefault(standing.device.metadata.name, standing)
+            if standing.told and not first.told:
+                found[standing.device.metadata.name] = standing
     return found
+
+
+def _known(standing: Standing) -> Device:
+    if standing.device is None:
+        raise AssertionError("only devices that are known can be claimed")
+    return standing.device
+
+
+async def _each(names: Iterable[str], one: Callable[[str], Awaitable[T]]) -> dict[str, T]:
+    """What comes of each, so many at a time; all have ended when one that failed is raised."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def gated(name: str) -> T:
+        async with gate:
+            return await one(name)
+
+    names = tuple(names)
+    results = await asyncio.gather(*map(gated, names), return_exceptions=True)
+    done: dict[str, T] = {}
+    for name, result in zip(names, results, strict=True):
+        if isinstance(result, BaseException):
+            raise result
+        done[name] = result
+    return done
+
+
+def wishes_of(job: FlashJob, standings: Iterable[Standing]) -> list[Wish]:
+    """What the job would start now: devices that it has claimed first, so that nobody else waits for them in vain.
+
+    Those whose Services got no address come last: they have had a place, and would only keep it from others.
+    """
+    reference = reference_to(job)
+    limit = job.spec.max_concurrent or DEFAULT_CONCURRENCY
+    claimed: dict[str, Device] = {}
+    new: dict[str, Device] = {}
+    set_aside: dict[str, Device] = {}
+    for standing in standings:
+        if standing.need is not Need.NOTHING and standing.device is not None:
+            waited = standing.claim is not None and standing.claim.waits > 0
+            devices = new if standing.need is Need.START else set_aside if waited else claimed
+            devices[standing.device.metadata.name] = standing.device
+    return [
+        Wish(device=name, job=reference, endpoint=one_spelling(endpoint_of(job.spec, device)), limit=limit)
+        for devices in (claimed, new, set_aside)
+        for name, device in devices.items()
+    ]
+
+
+def lingering(around: Around, claims: Iterable[Held], job_uid: str) -> int:
+    """Of how many devices something of the job is left that no active claim accounts for."""
+    active = {held.device for held in claims if held.claim.job.uid == job_uid and held.claim.not_before is None}
+    return len((around.pods.keys() | around.services.keys()) - active)

@@ -25,6 +25,7 @@ from edgewright.controllers.flashjob.outcomes import (
     next_attempt,
     recorded,
     report_of,
+    set_aside,
     without_flasher,
 )
 from edgewright.controllers.settings import Settings
@@ -85,9 +86,13 @@ class CreatePod:
 
 @dataclass(frozen=True)
 class NoAddress:
-    """Tell people that a Service has had no address for as long as an attempt may take; it is waited for on."""
+    """Give the place of a claim to others, because its Service has had no address for as long as an attempt may take.
+
+    `claim` is what is written down in its stead: the same attempt, to be gone on with later.
+    """
 
     service: Service
+    claim: Claim
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,7 @@ class Retry:
 
     claim: Claim
     report: Report
+    pod: Pod | None = None
 
 
 @dataclass(frozen=True)
@@ -318,7 +324,7 @@ def _after(claim: Claim, report: Report, situation: Situation, pod: Pod | None =
         timing = situation.settings.timing
         following = next_attempt(situation.job, claim, report, now=situation.now, timing=timing)
         if following is not None:
-            return Retry(following, report)
+            return Retry(following, report, pod)
     return Record(claim, report, pod)
 
 
@@ -349,7 +355,7 @@ def _not_started(claim: Claim, situation: Situation, *, busy: bool) -> Iterator[
     elif not service.deleting and service.external_address:
         yield CreatePod(service.external_address)
     elif not service.deleting and _time_for_address(service, job, situation.now) <= 0:
-        yield NoAddress(service)
+        yield NoAddress(service, set_aside(claim, now=situation.now, timing=situation.settings.timing))
 
 
 def in_the_way(obj: Resource) -> str:
@@ -410,7 +416,7 @@ def _needless_services(situation: Situation, actions: list[Action], lives: dict[
     claim = situation.device.status.claim
     if any(isinstance(action, Adopt) for action in actions):
         return
-    over = any(isinstance(action, Release | Retry) or _is_final(action, claim) for action in actions)
+    over = any(isinstance(action, Release | Retry | NoAddress) or _is_final(action, claim) for action in actions)
     for service in situation.services:
         if service.deleting:
             continue

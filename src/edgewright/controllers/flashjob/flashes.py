@@ -45,6 +45,7 @@ from edgewright.controllers.flashjob.deciding import (
 from edgewright.controllers.flashjob.manifests import (
     OUTCOME_FINALIZER,
     endpoint_of,
+    firmware_of,
     made_for,
     pod_for,
     pod_key,
@@ -54,13 +55,22 @@ from edgewright.controllers.flashjob.manifests import (
 )
 from edgewright.controllers.flashjob.names import device_name
 from edgewright.controllers.flashjob.original import Original
-from edgewright.controllers.flashjob.outcomes import claim_of, record, retried
+from edgewright.controllers.flashjob.outcomes import claim_of, record, retried, set_aside
+from edgewright.controllers.flashjob.telling import (
+    POD_FAILED,
+    SERVICE_IP_TIMEOUT,
+    STATUS_UPDATE_FAILED,
+    creation_failed,
+    fetch_failed,
+    removal_failed,
+    telling,
+)
 from edgewright.controllers.flashjob.world import BY_CLAIM, BY_DEVICE, World
 from edgewright.controllers.ledger import Ledger
 from edgewright.runtime import logs
 from edgewright.runtime.client import Api
 from edgewright.runtime.controller import DONE, Controller, For, Maps, Result, again
-from edgewright.runtime.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
+from edgewright.runtime.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Key, ObjectMeta, RawObject, Resource
 from edgewright.runtime.predicates import anything, intent_changed
@@ -78,7 +88,7 @@ _MOST_DIGESTS: Final = 1000
 """Of so many jobs the first digest is kept."""
 
 _REFUSALS: Final = (BadRequest, Forbidden, Invalid, NotFound)
-"""How the server says that it will not make an object, however often it is asked."""
+"""How the server says that it will never make an object; but a quota, which is said so too, has room later."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ class Flashes:
         self._world = world
         self._original = original
         self._read: dict[str, _Reading] = {}
-        self._digests: dict[str, tuple[str, str]] = {}
+        self._digests: dict[str, tuple[tuple[str, bool], str]] = {}
         """By job: its latest state, and what the firmware stood for when the first device ended in it."""
 
     async def reconcile(self, key: Key) -> Result:
@@ -108,7 +118,8 @@ class Flashes:
             return DONE
         if not self._world.devices.vouched(key):
             # Whoever worked before us may have written what our cache has not seen: an outcome, most of all.
-            device = await self._world.devices.cache.fetch(key)
+            seen = device or Device(metadata=ObjectMeta(name=key.name))
+            device = await self._fetch(self._world.devices, key, about=seen)
             if device is not None:
                 self._world.devices.wrote(device)
         if device is None:
@@ -127,15 +138,15 @@ class Flashes:
 
     async def _situation(self, device: Device) -> Situation:
         claim = device.status.claim
+        job = None if claim is None else await self._job(claim.job, device)
         if claim is not None:
             # So with these: an ended Pod, or a Service with its address, may be those of an earlier attempt.
-            await _vouch(self._world.pods, pod_key(claim))
-            await _vouch(self._world.services, service_key(claim))
+            await self._vouch(self._world.pods, pod_key(claim), about=job or device)
+            await self._vouch(self._world.services, service_key(claim), about=job or device)
         pods, services = self._marked(device.metadata.name)
         strangers = frozenset([pod.metadata.uid for pod in pods if await self._strange(pod, device)])
         if claim is None:
             return Situation(device=device, pods=pods, services=services, strangers=strangers, **self._moment())
-        job = await self._job(claim.job)
         pod, service = self._world.pods.get(pod_key(claim)), self._world.services.get(service_key(claim))
         held = pod is None and self._original is not None and await self._original.look() is not None
         return Situation(
@@ -162,17 +173,34 @@ class Flashes:
             return True
         if claim is not None and made_for(pod, device, claim) and pod.metadata.namespace == claim.job.namespace:
             return False
-        return await self._job(its.job) is None
+        return await self._job(its.job, device) is None
 
-    async def _job(self, reference: JobReference) -> FlashJob | None:
+    async def _job(self, reference: JobReference, device: Device) -> FlashJob | None:
         """The job, or None where it is gone; that it is, is asked of the server: a cache may be behind."""
         if not reference.name:
             return None
         key = Key(reference.namespace, reference.name)
         job = self._world.jobs.get(key)
         if job is None or job.metadata.uid != reference.uid:
-            job = await self._world.jobs.fetch(key)
+            with telling(self._world.recorder, device, fetch_failed(FlashJob.kind)):
+                job = await self._world.jobs.fetch(key)
         return job if job is not None and job.metadata.uid == reference.uid else None
+
+    async def _fetch(self, ledger: Ledger[R], key: Key, *, about: Resource) -> R | None:
+        """An object as the server has it now; that it may not be read is told."""
+        with telling(self._world.recorder, about, fetch_failed(ledger.cache.kind)):
+            return await ledger.cache.fetch(key)
+
+    async def _vouch(self, ledger: Ledger[R], key: Key, *, about: Resource) -> None:
+        """Asks the server, once, for an object that a process before us made and may have replaced or ended since."""
+        seen = ledger.get(key)
+        if seen is None or ledger.vouched(key):
+            return
+        found = await self._fetch(ledger, key, about=about)
+        if found is None:
+            ledger.deleted(seen)
+        else:
+            ledger.wrote(found)
 
     def _acceptable(self, job: FlashJob, device: Device) -> bool:
         """Whether the spec as it is now can be acted on, and a flash Pod be sent to where the device is by now."""
@@ -210,23 +238,28 @@ class Flashes:
                 return await self._create(self._world.services, Service, _service(situation, self._world), situation)
             case CreatePod(address):
                 return await self._create(self._world.pods, Pod, self._pod(situation, address), situation)
-            case NoAddress(service):
-                self._tell_no_address(service, situation)
+            case NoAddress():
+                return await self._set_aside(action, situation)
             case Release():
                 return await self._release(situation)
             case Record() | Retry():
                 await self._write_down(action, situation)
             case Adopt(claim):
                 _log.warning("a Pod tells of a claim that its Device has lost", job=claim.job.name)
-                await self._write(situation.device, lambda device: msgspec.structs.replace(device.status, claim=claim))
+                await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
             case GiveUp(pod, why):
-                await self._give_up(pod, why)
+                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=True)):
+                    await self._give_up(pod, why)
             case EndPod(pod):
-                await self._end(pod)
+                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=True)):
+                    await self._end(pod)
             case RemovePod(pod, at_once):
-                return await self._remove_pod(pod, at_once=at_once)
+                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=False)):
+                    return await self._remove_pod(pod, at_once=at_once)
             case RemoveService(service):
-                await self._remove_service(service)
+                goes = situation.job is not None and situation.job.deleting
+                with telling(self._world.recorder, _about(situation), removal_failed(Service.kind, job_goes=goes)):
+                    await self._remove_service(service)
         return True
 
     async def _create(self, ledger: Ledger[R], kind: type[R], body: RawObject, situation: Situation) -> bool:
@@ -234,15 +267,21 @@ class Flashes:
         try:
             ledger.wrote(await api.create(body))
         except AlreadyExists:
-            found = await ledger.cache.fetch(Key(body["metadata"]["namespace"], body["metadata"]["name"]))
+            key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+            found = await self._fetch(ledger, key, about=_about(situation))
             if found is not None and Mark.DEVICE not in found.metadata.annotations:
                 await self._failed(in_the_way(found), situation)
             elif found is not None:
                 ledger.wrote(found)
             return False
-        except _REFUSALS as error:
-            self._tell(situation, f"{kind.kind.kind}CreationFailed", error.status.message)
-            await self._failed(f"the {kind.kind.kind} cannot be made: {error.status.message}", situation)
+        except ApiError as error:
+            self._tell(situation, creation_failed(kind.kind), error.status.message)
+            why = f"the {kind.kind.kind} cannot be made: {error.status.message}"
+            if isinstance(error, _REFUSALS) and not _is_quota(error):
+                await self._failed(why, situation)
+            else:
+                claim = set_aside(_claim(situation), now=situation.now, timing=situation.settings.timing, why=why)
+                await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
             return False
         return True
 
@@ -250,8 +289,9 @@ class Flashes:
         job, claim = _job(situation), _claim(situation)
         # A digest that was found for another spec than the present one says nothing of this one.
         told = job.status.digest if job.status.observed_generation == job.metadata.generation else ""
-        state, first = self._digests.get(claim.job.uid, ("", ""))
-        digest = told or (first if state == claim.state else "")  # the status may tell it a few seconds later
+        # The status may tell it a few seconds later. What is forced asks anew what the tag stands for.
+        of, first = self._digests.get(claim.job.uid, (None, ""))
+        digest = told or (first if of == (claim.state, bool(job.spec.force)) else "")
         return pod_for(job, situation.device, claim, address=address, digest=digest, settings=self._world.settings)
 
     async def _failed(self, message: str, situation: Situation) -> None:
@@ -260,44 +300,74 @@ class Flashes:
     async def _release(self, situation: Situation) -> bool:
         claim = _claim(situation)
         # The cache may be behind: a claim is never taken from a Pod.
-        found = await self._world.pods.cache.fetch(pod_key(claim))
+        found = await self._fetch(self._world.pods, pod_key(claim), about=_about(situation))
         if found is not None and made_for(found, situation.device, claim):
             self._world.pods.wrote(found)
             return False
-        await self._write(situation.device, lambda device: msgspec.structs.replace(device.status, claim=None))
+        await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=None))
+        return True
+
+    async def _set_aside(self, action: NoAddress, situation: Situation) -> bool:
+        """Gives the place of a claim to others; False where its Service is otherwise than we thought.
+
+        The claim is written before the Service goes: a crash in between leaves one that nobody needs, and no Pod is
+        ever made for a Service that is going.
+        """
+        service, claim = action.service, action.claim
+        # The cache may be behind: an address that comes at the last moment is taken.
+        found = await self._fetch(self._world.services, service.key, about=_about(situation))
+        if found is None:
+            self._world.services.deleted(service)
+            return False
+        if found.metadata.uid != service.metadata.uid or found.deleting or found.external_address:
+            self._world.services.wrote(found)
+            return False
+        known = self._world.device(situation.device.metadata.name)
+        if known is None or known.status.claim != situation.device.status.claim:
+            return False  # somebody took the claim away meanwhile
+        await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
+        waited = f"has had no address for {timeout_of(_job(situation).spec)} s"
+        self._tell(
+            situation,
+            SERVICE_IP_TIMEOUT,
+            f"{situation.device.metadata.name}: Service {service.metadata.name} {waited}; others go first, and it is"
+            f" tried again at {claim.not_before:%H:%M:%S}",
+        )
         return True
 
     async def _write_down(self, action: Record | Retry, situation: Situation) -> None:
-        now, report = situation.now, action.report
+        now, report = situation.now, self._world.about(situation.device, action.report)
+        pod = action.pod
+        spec = situation.job.spec if situation.job else FlashJobSpec()
+        firmware = firmware_of(pod) if pod else spec.firmware
         if isinstance(action, Retry):
             claim = action.claim
-            await self._write(situation.device, lambda device: retried(device, claim, report))
+            await self._write(situation, lambda device: retried(device, claim, report, firmware=firmware, now=now))
         else:
-            pod = action.pod
-            spec = situation.job.spec if situation.job else FlashJobSpec()
             forced = pod.variable(Variable.FORCE) == "true" if pod else bool(spec.force)
-            firmware = pod.variable(Variable.FIRMWARE) if pod else spec.firmware
             await self._write(
-                situation.device,
+                situation,
                 lambda device: record(
                     device, action.claim, report, firmware=firmware, forced=forced, now=now, living=self._world.lives
                 ),
             )
-            self._note_digest(action.claim, report)
+            self._note_digest(action.claim, report, forced=forced)
         if not report.outcome.good:
-            self._tell(situation, "PodFailed", f"{situation.device.metadata.name}: {report.outcome}: {report.message}")
+            self._tell(situation, POD_FAILED, f"{situation.device.metadata.name}: {report.outcome}: {report.message}")
 
-    def _note_digest(self, claim: Claim, report: Report) -> None:
-        state, _ = self._digests.get(claim.job.uid, ("", ""))
-        if report.digest and state != claim.state:
+    def _note_digest(self, claim: Claim, report: Report, *, forced: bool) -> None:
+        of, _ = self._digests.get(claim.job.uid, (None, ""))
+        if report.digest and of != (claim.state, forced):
             if len(self._digests) >= _MOST_DIGESTS:
                 self._digests.clear()
-            self._digests[claim.job.uid] = claim.state, report.digest
+            self._digests[claim.job.uid] = (claim.state, forced), report.digest
 
-    async def _write(self, seen: Device, change: Callable[[Device], DeviceStatus]) -> None:
+    async def _write(self, situation: Situation, change: Callable[[Device], DeviceStatus]) -> None:
         """Writes the Device's status, unless somebody changed the Device since."""
-        device = self._world.devices.get(seen.key) or seen
-        self._world.devices.wrote(await self._world.client.of(Device).write_status(device, change(device)))
+        device = self._world.devices.get(situation.device.key) or situation.device
+        with telling(self._world.recorder, _about(situation), STATUS_UPDATE_FAILED):
+            written = await self._world.client.of(Device).write_status(device, change(device))
+        self._world.devices.wrote(written)
 
     async def _give_up(self, pod: Pod, why: str) -> None:
         change = {"metadata": {"annotations": {Mark.GIVEN_UP.value: why[:1024]}}}
@@ -353,17 +423,8 @@ class Flashes:
             return NodeState.GONE
         return NodeState.GONE if node.out_of_service else NodeState.THERE
 
-    def _tell_no_address(self, service: Service, situation: Situation) -> None:
-        waited = f"has had no address for {timeout_of(_job(situation).spec)} s and is waited for"
-        self._tell(
-            situation,
-            "ServiceIPTimeout",
-            f"{situation.device.metadata.name}: Service {service.metadata.name} {waited}",
-        )
-
     def _tell(self, situation: Situation, reason: str, message: str) -> None:
-        about = situation.job if situation.job is not None else situation.device
-        self._world.recorder.record(about, "Warning", reason, message)
+        self._world.recorder.record(_about(situation), "Warning", reason, message)
 
 
 def add_flashes(manager: Manager, world: World, *, original: Original | None = None) -> Controller:
@@ -393,6 +454,16 @@ def _service(situation: Situation, world: World) -> RawObject:
     return service_for(_job(situation), situation.device, _claim(situation), world.settings)
 
 
+def _is_quota(error: ApiError) -> bool:
+    """Whether there is only no room in the namespace now; what a quota always refuses is told otherwise."""
+    return isinstance(error, Forbidden) and "exceeded quota" in error.status.message
+
+
+def _about(situation: Situation) -> FlashJob | Device:
+    """What people look at when something goes wrong: the job, where there is one."""
+    return situation.job if situation.job is not None else situation.device
+
+
 def _claim(situation: Situation) -> Claim:
     claim = situation.device.status.claim
     assert claim is not None, "nothing is started or released without a claim"  # noqa: S101
@@ -402,18 +473,6 @@ def _claim(situation: Situation) -> Claim:
 def _job(situation: Situation) -> FlashJob:
     assert situation.job is not None, "nothing is made without a job"  # noqa: S101
     return situation.job
-
-
-async def _vouch(ledger: Ledger[R], key: Key) -> None:
-    """Asks the server, once, for an object that a process before us made and may have replaced or ended since."""
-    seen = ledger.get(key)
-    if seen is None or ledger.vouched(key):
-        return
-    found = await ledger.cache.fetch(key)
-    if found is None:
-        ledger.deleted(seen)
-    else:
-        ledger.wrote(found)
 
 
 def _newest(ledger: Ledger[R], device: str) -> tuple[R, ...]:

@@ -10,29 +10,34 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from edgewright.api.device import LONGEST_TYPE, Device, DeviceSpec, Mark
-from edgewright.api.endpoint import one_spelling
 from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, DeviceState, FlashJob, FlashJobStatus
-from edgewright.api.pod import Pod
-from edgewright.api.service import Service
-from edgewright.controllers.flashjob.accepting import problems
-from edgewright.controllers.flashjob.admission import DEFAULT_CONCURRENCY, Admission, Held, Wish, admit
-from edgewright.controllers.flashjob.claiming import Claims, reference_to
-from edgewright.controllers.flashjob.manifests import endpoint_of
+from edgewright.controllers.flashjob.accepting import in_a_sentence, problems
+from edgewright.controllers.flashjob.admission import Admission, Awaited, Wish, admit
+from edgewright.controllers.flashjob.claiming import Claims, Refused, lingering, wishes_of
 from edgewright.controllers.flashjob.names import device_name, state_of
 from edgewright.controllers.flashjob.original import Original
-from edgewright.controllers.flashjob.resolving import WorldDirectory, resolve
+from edgewright.controllers.flashjob.resolving import WorldDirectory
 from edgewright.controllers.flashjob.secrets import Secrets
-from edgewright.controllers.flashjob.showing import Hold, status_of
+from edgewright.controllers.flashjob.showing import NO_ADDRESS, NOT_MADE, Hold, status_of
 from edgewright.controllers.flashjob.survey import Around, Need, Standing, standing_of, survey
-from edgewright.controllers.flashjob.takeover import Leftovers, Takeover, clearable, overdue
+from edgewright.controllers.flashjob.takeover import (
+    Leftovers,
+    Meant,
+    Takeover,
+    clearable,
+    had_by_original,
+    meant_by,
+    overdue,
+    to_remember,
+    with_namesakes,
+)
 from edgewright.controllers.flashjob.telling import (
     DELETION_FAILED,
     FINALIZER_ERROR,
     FINALIZER_REMOVAL_FAILED,
-    POD_CLEANUP_FAILED,
     STATUS_UPDATE_FAILED,
     tell_lost,
     telling,
@@ -45,7 +50,7 @@ from edgewright.controllers.flashjob.waking import (
     tells_something,
     waiting_for_room,
 )
-from edgewright.controllers.flashjob.world import BY_JOB, World
+from edgewright.controllers.flashjob.world import World, by_device, of_job
 from edgewright.controllers.ledger import Ledger
 from edgewright.runtime import logs
 from edgewright.runtime.controller import Controller, For, Maps, Owns, Result, again
@@ -61,17 +66,26 @@ MOST_CLAIMS: Final = 200
 """How many devices are claimed in one pass; the next one goes on."""
 _OURS: Final = frozenset({FINALIZER, FIRST_FINALIZER})
 """The finalizers that we answer for: our own, which is the original's too, and that of its first version."""
-_LARGE: Final = 2000
-"""Beyond so many devices a pass takes long, and comes less often."""
+_LARGE: Final = 400
+"""Beyond so many devices a pass takes milliseconds, which the devices themselves wait for, and comes less often."""
+_SELDOM_PASS: Final = 0.5
+"""How seldom at the most: places that are free are filled no sooner."""
 _HEAVY: Final = 200
 """Beyond so many devices a status costs the server more than flashing a device, and is written less often."""
 _SELDOM: Final = 5.0
 """How much less often at the most, while the job goes on; the last one is never late."""
 _ALARMING: Final = frozenset(
-    {"TagMoved", "VersionDiffers", "ApplicationDiffers", "SecretMissing", "OriginalOperatorRuns", "DevicesFailed"}
+    {
+        "TagMoved",
+        "VersionDiffers",
+        "ApplicationDiffers",
+        "SecretMissing",
+        "OriginalOperatorRuns",
+        "DevicesFailed",
+        NO_ADDRESS,
+        NOT_MADE,
+    }
 )
-
-R = TypeVar("R", Pod, Service)
 
 
 @dataclass
@@ -85,8 +99,6 @@ class _Memory:
     """When the last pass that went well began."""
     wrote: float | None = None
     """When the status was last written."""
-    said_done: frozenset[str] = frozenset()
-    """The devices that the original operator had counted as done when we took the job over."""
 
 
 @dataclass
@@ -117,7 +129,7 @@ class Jobs:
         self._jobs = Ledger(world.jobs)
         self._directory = WorldDirectory(world)
         self._memory: dict[Key, _Memory] = {}
-        self._original = original or Original(world.client, world.clock, every=self._timing.recheck)
+        self._original = original or Original(world.client, world.clock, every=self._timing.original_every)
         self._claims = Claims(world)
         self._claiming = asyncio.Lock()
         self._takeover = Takeover(world, self._original)
@@ -130,13 +142,13 @@ class Jobs:
             gone = self._memory.pop(key, None)
             if gone is not None:
                 self._takeover.forget(gone.uid)
+                self._claims.forget(gone.uid)
             return None
         known = self._jobs.get(key)
         job = known if known is not None and known.metadata.uid == cached.metadata.uid else cached
         memory = self._remember(job)
         began = self._clock.elapsed()
-        # A pass over thousands of devices costs milliseconds, which the devices themselves are waiting for.
-        every = PASS_EVERY * max(1.0, len(job.spec.uuids) / _LARGE)
+        every = min(_SELDOM_PASS, PASS_EVERY * max(1.0, len(job.spec.uuids) / _LARGE))
         if memory.passed is not None and memory.passed + every > began:
             return again(memory.passed + every - began)
         memory.passed = None  # a pass that fails is followed by another as the queue says, not as the debounce does
@@ -150,12 +162,13 @@ class Jobs:
         leftovers = await self._takeover.look(job)
         found = problems(job, self._settings)
         if not found:
-            await self._introduce(job)
-        around = self._look_around(job, memory, leftovers)
+            await self._introduce(job, leftovers)
+        meant = meant_by(job, leftovers, self._directory)
+        job = await self._remember_original(job, meant.leftovers)
+        around = self._look_around(job, memory, meant)
         this = _Pass(job, around, survey(job, around))
         if found:
-            message = "; ".join(map(str, found))
-            this.hold = Hold(reason=found[0].reason, message=message, refused=True, accepted=False)
+            this.hold = Hold(reason=found[0].reason, message=in_a_sentence(found), refused=True, accepted=False)
         else:
             await self._start(this)
         if leftovers:
@@ -170,36 +183,50 @@ class Jobs:
     async def _start(self, this: _Pass) -> None:
         """Claims what may start now; where something keeps the whole job from it, that is said instead."""
         job = this.job
-        wishes = _wishes(job, this.standings)
-        if not wishes:
-            return
-        if job.spec.paused:
+        wishes = wishes_of(job, this.standings)
+        if job.spec.paused and (wishes or any(each.device is None for each in this.standings)):
             self._hold_up(this, Hold(reason="Paused", message="paused: no further device is started"), "paused")
             return
-        await self._claims.settle()
-        claims = self._claims.known()
-        lingering = {job.metadata.uid: _lingering(this.around, claims, job.metadata.uid)}
-        admission = admit(wishes, claims, now=this.around.now, lingering=lingering)
-        this.waiting = admission.waiting
-        if admission.unannounced:
+        if not wishes:
+            return
+        refused = self._claims.refused(job.metadata.uid)
+        if refused:
             this.within(self._timing.recheck)
+            wishes = [wish for wish in wishes if wish.device not in refused]
+        await self._claims.settle(job)
+        admission = self._admit(this, wishes)
+        this.waiting = {**admission.waiting, **refused}
         if not admission.start:
             return
         running = await self._original.look()
         if running is not None:
             hold = Hold(reason="OriginalOperatorRuns", message=running.message)
             self._hold_up(this, hold, "waits until the original operator is stopped")
-            this.within(self._timing.recheck)
+            this.within(self._timing.original_every)
             return
+        awaited = await self._takeover.awaited(now=this.around.now)
+        if awaited:
+            admission = self._admit(this, wishes, awaited)
+            this.waiting = {**admission.waiting, **refused}
         devices = _devices_by_name(this.standings)
         starting = [devices[wish.device] for wish in admission.start]
         problem = await self._secrets.problem(job, starting, self._settings)
         if problem is not None:
+            await self._give_back(this, starting)
             hold = Hold(reason=problem.reason, message=str(problem), accepted=False)
             self._hold_up(this, hold, "waits for a Secret")
             this.within(self._timing.recheck)
             return
-        await self._claim(this, admission)
+        await self._claim(this, admission.start)
+
+    def _admit(self, this: _Pass, wishes: Sequence[Wish], awaited: Sequence[Awaited] = ()) -> Admission:
+        """Which of the wishes may start, by all claims that there are now."""
+        claims, uid = self._claims.known(), this.job.metadata.uid
+        left = {uid: lingering(this.around, claims, uid)}
+        admission = admit(wishes, claims, now=this.around.now, lingering=left, awaited=awaited)
+        if admission.unannounced:
+            this.within(self._timing.recheck)
+        return admission
 
     def _hold_up(self, this: _Pass, hold: Hold, short: str) -> None:
         this.hold = hold
@@ -209,30 +236,50 @@ class Jobs:
             if standing.need is not Need.NOTHING and standing.device is not None
         }
 
-    async def _claim(self, this: _Pass, admission: Admission) -> None:
+    async def _claim(self, this: _Pass, admitted: Sequence[Wish]) -> None:
         """Writes the claims, and looks again where the devices stand that they are on."""
+        if not admitted:
+            return
         this.job = await self._with_finalizer(this.job)
-        wishes = admission.start[:MOST_CLAIMS]
-        if len(admission.start) > len(wishes):
+        wishes = admitted[:MOST_CLAIMS]
+        if len(admitted) > len(wishes):
             this.within(0.0)
         async with self._claiming:
             # Another job may have claimed meanwhile what forbids this: from here on none does.
-            claims = self._claims.known()
-            lingering = {this.job.metadata.uid: _lingering(this.around, claims, this.job.metadata.uid)}
-            still = admit(wishes, claims, now=this.around.now, lingering=lingering)
+            still = self._admit(this, wishes)
             written = await self._claims.write(this.job, still.start, this.standings, now=this.around.now)
-        if None in written.values() or len(still.start) < len(wishes):
+        if len(still.start) < len(wishes):
             this.within(PASS_EVERY)
+        self._take_note(this, written)
+
+    async def _give_back(self, this: _Pass, starting: Iterable[Device]) -> None:
+        """Frees the claims whose next attempt cannot start, so that nobody waits for them in vain.
+
+        What the attempt before made is cleared away first: a Pod without a claim would be taken for one in mid-flash.
+        """
+        held = [device for device in starting if device.status.claim is not None]
+        made = this.around.pods.keys() | this.around.services.keys()
+        bare = [device for device in held if device.metadata.name not in made]
+        self._take_note(this, await self._claims.release(this.job, bare))
+
+    def _take_note(self, this: _Pass, written: Mapping[str, Device | Refused | None]) -> None:
+        """Looks again where the devices stand that were written to, or says why they could not be."""
+        if None in written.values():
+            this.within(PASS_EVERY)
+        refused = {name: each.why for name, each in written.items() if isinstance(each, Refused)}
+        if refused:
+            this.within(self._timing.recheck)
+            this.waiting = {**this.waiting, **refused}
         state = state_of(this.job.spec)
         for number, each in enumerate(this.standings):
             device = written.get(each.device.metadata.name) if each.device is not None else None
-            if device is not None:
+            if isinstance(device, Device):
                 this.standings[number] = standing_of(this.job, each.uuid, device, this.around, state=state)
 
-    async def _introduce(self, job: FlashJob) -> None:
+    async def _introduce(self, job: FlashJob, leftovers: Leftovers) -> None:
         """Makes the Device of a job that says where its only device is, and that nobody has discovered."""
         spec = job.spec
-        if not spec.host_endpoint or spec.paused or resolve(spec.uuids, self._directory):
+        if not spec.host_endpoint or spec.paused or meant_by(job, leftovers, self._directory).devices:
             return
         device = Device(
             metadata=ObjectMeta(name=device_name(spec.uuids[0])),
@@ -263,9 +310,18 @@ class Jobs:
             return await self._set_finalizers(job, rest)
 
     async def _set_finalizers(self, job: FlashJob, finalizers: Sequence[str]) -> FlashJob:
+        return await self._patch(job, {"finalizers": list(finalizers)})
+
+    async def _remember_original(self, job: FlashJob, leftovers: Leftovers) -> FlashJob:
+        """The job with a note of the devices that the original had, where there are any."""
+        note = to_remember(job, leftovers)
+        return job if note is None else await self._patch(job, {"annotations": {Mark.TAKEN_OVER.value: note or None}})
+
+    async def _patch(self, job: FlashJob, metadata: dict[str, Any]) -> FlashJob:
+        """Changes the metadata of a job, unless somebody changed the job since."""
         written = await self._world.client.of(FlashJob).patch(
             job.key,
-            {"metadata": {"finalizers": list(finalizers)}},
+            {"metadata": metadata},
             resource_version=job.metadata.resource_version,
             uid=job.metadata.uid,
         )
@@ -275,19 +331,22 @@ class Jobs:
         """Clears away what the original left and is of no use any more."""
         this.within(self._timing.recheck)
         if await self._original.look() is not None:
+            this.within(self._timing.original_every)
             return
         refused = this.hold is not None and this.hold.refused  # then nothing is ever going to be checked
         settled = [each.uuid for each in this.standings if refused or _is_settled(each)]
         going = clearable(this.job, leftovers, settled=settled, late=this.around.overdue)
-        with telling(self._world.recorder, this.job, POD_CLEANUP_FAILED):
-            await self._takeover.clear(going)
+        await self._takeover.clear(this.job, going)
         if going:
             this.within(PASS_EVERY)
 
     async def _let_go(self, this: _Pass, leftovers: Leftovers) -> None:
         """Takes the finalizers off a job of which nothing runs any more."""
         held = not _OURS.isdisjoint(this.job.metadata.finalizers)
-        if not held or leftovers or await self._something_of(this.job) or await self._original.look() is not None:
+        if not held or leftovers or await self._something_of(this.job):
+            return
+        if await self._original.look() is not None:
+            this.within(self._timing.recheck)
             return
         this.job = await self._without_finalizers(this.job)
 
@@ -297,8 +356,7 @@ class Jobs:
             return None
         leftovers = await self._takeover.look(job)
         if leftovers:
-            with telling(self._world.recorder, job, POD_CLEANUP_FAILED):
-                await self._takeover.clear(clearable(job, leftovers, settled=()))
+            await self._takeover.clear(job, clearable(job, leftovers, settled=()))
             return PASS_EVERY
         if await self._something_of(job):
             return self._timing.recheck
@@ -308,10 +366,10 @@ class Jobs:
     async def _something_of(self, job: FlashJob) -> bool:
         """Whether a claim, a Pod or a Service of the job is left."""
         uid = job.metadata.uid
-        await self._claims.settle()
+        await self._claims.settle(job)
         if self._claims.known(uid):
             return True
-        return bool(_made_for(self._world.pods, uid) or _made_for(self._world.services, uid))
+        return bool(of_job(self._world.pods, uid) or of_job(self._world.services, uid))
 
     # --- showing ---------------------------------------------------------------------------------------------------
 
@@ -333,6 +391,7 @@ class Jobs:
             hold=this.hold,
             waiting=this.waiting,
         )
+        status = await self._takeover.spared(job, status)
         if status != job.status:
             with telling(self._world.recorder, job, STATUS_UPDATE_FAILED):
                 written = await self._world.client.of(FlashJob).write_status(job, status)
@@ -375,22 +434,21 @@ class Jobs:
                 observed = status.observed_time
             fresh = _Memory(metadata.uid, metadata.generation, observed)
             if memory is not None and memory.uid == metadata.uid:
-                fresh.wrote, fresh.said_done = memory.wrote, memory.said_done
-            elif status.observed_time is None:  # so it is not ours but the original's, which a first write replaces
-                fresh.said_done = frozenset(status.completed_uuids)
+                fresh.wrote = memory.wrote
             memory = self._memory[job.key] = fresh
         return memory
 
-    def _look_around(self, job: FlashJob, memory: _Memory, leftovers: Leftovers) -> Around:
+    def _look_around(self, job: FlashJob, memory: _Memory, meant: Meant) -> Around:
         uid, now = job.metadata.uid, self._clock.now()
         return Around(
-            devices=resolve(job.spec.uuids, self._directory),
-            pods=_by_device(_made_for(self._world.pods, uid)),
-            services=_by_device(_made_for(self._world.services, uid)),
-            foreign=leftovers.pods,
-            occupied=leftovers.uuids,
-            overdue=overdue(job, leftovers, now=now, grace=self._timing.start_grace),
-            said_done=memory.said_done,
+            devices=meant.devices,
+            pods=by_device(of_job(self._world.pods, uid)),
+            services=by_device(of_job(self._world.services, uid)),
+            foreign=meant.leftovers.pods,
+            told=meant.told,
+            occupied=meant.leftovers.uuids,
+            overdue=overdue(job, meant.leftovers, now=now, grace=self._timing.start_grace),
+            had=with_namesakes(had_by_original(job), meant.devices),
             observed=memory.observed,
             now=now,
             local=self._settings.local,
@@ -414,27 +472,6 @@ def add_jobs(manager: Manager, world: World, *, original: Original | None = None
     )
 
 
-def _wishes(job: FlashJob, standings: Iterable[Standing]) -> list[Wish]:
-    """What the job would start now: devices that it has claimed first, so that nobody else waits for them in vain."""
-    reference = reference_to(job)
-    limit = job.spec.max_concurrent or DEFAULT_CONCURRENCY
-    devices: dict[Need, dict[str, Device]] = {Need.RESUME: {}, Need.START: {}, Need.NOTHING: {}}
-    for standing in standings:
-        if standing.need is not Need.NOTHING and standing.device is not None:
-            devices[standing.need][standing.device.metadata.name] = standing.device
-    return [
-        Wish(device=name, job=reference, endpoint=one_spelling(endpoint_of(job.spec, device)), limit=limit)
-        for need in devices.values()
-        for name, device in need.items()
-    ]
-
-
-def _lingering(around: Around, claims: Iterable[Held], job_uid: str) -> int:
-    """Of how many devices something of the job is left that no active claim accounts for."""
-    active = {held.device for held in claims if held.claim.job.uid == job_uid and held.claim.not_before is None}
-    return len((around.pods.keys() | around.services.keys()) - active)
-
-
 def _devices_by_name(standings: Iterable[Standing]) -> dict[str, Device]:
     return {each.device.metadata.name: each.device for each in standings if each.device is not None}
 
@@ -442,15 +479,3 @@ def _devices_by_name(standings: Iterable[Standing]) -> dict[str, Device]:
 def _is_settled(standing: Standing) -> bool:
     """Whether it is known, without what the original left of it, how to go on with a device."""
     return standing.claim is not None or standing.record is not None or standing.state is DeviceState.FAILED
-
-
-def _by_device(objects: Iterable[R]) -> dict[str, R]:
-    return {name: obj for obj in objects if (name := obj.metadata.annotations.get(Mark.DEVICE))}
-
-
-def _made_for(ledger: Ledger[R], job_uid: str) -> list[R]:
-    """The Pods or Services of a job, our own writes included."""
-    keys = {obj.key: None for obj in ledger.cache.by(BY_JOB, job_uid)}
-    keys.update({obj.key: None for obj in ledger.pending if obj.metadata.labels.get(Mark.JOB_UID) == job_uid})
-    found = (ledger.get(key) for key in keys)
-    return [obj for obj in found if obj is not None and obj.metadata.labels.get(Mark.JOB_UID) == job_uid]

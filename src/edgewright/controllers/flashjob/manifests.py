@@ -28,6 +28,8 @@ from edgewright.api.flashing import (
     VersionPolicy,
 )
 from edgewright.api.flashjob import TLS_SECRET, Exposure, FlashJob, FlashJobSpec, PodTemplate
+from edgewright.api.pod import Pod
+from edgewright.api.reference import BadReference, parse_reference
 from edgewright.controllers.flashjob.names import label_value, pod_name, service_name
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.objects import Key, RawObject, Resource, owner_reference
@@ -183,6 +185,13 @@ def pod_for(job: FlashJob, device: Device, claim: Claim, *, address: str, digest
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+def firmware_of(pod: Pod) -> str:
+    """The firmware that a Pod flashes, as the job named it: a flasher of others may have been told only its digest."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    named = ({each.name: each.value for each in container.env} for container in containers)
+    return next((values[Variable.FIRMWARE] for values in named if Variable.FIRMWARE in values), "")
+
+
 def deadline_of(spec: FlashJobSpec, settings: Settings) -> int:
     """The Pod's activeDeadlineSeconds: the attempt's time, and some for pulling the image and for ending well."""
     timing = settings.timing
@@ -309,6 +318,7 @@ def _containers(
         others: RawObject = {}
     else:
         published: dict[str, str] = {name: variables[name] for name in _PUBLISHED}
+        published[Variable.FIRMWARE] = _pinned(job.spec.firmware, digest)
         main = {
             "name": FLASH_CONTAINER,
             "image": job.spec.flashjob_pod_image,
@@ -317,10 +327,13 @@ def _containers(
         }
         variables[Variable.CHECK] = _truth(claim.check)  # only what inspects reads it
         others = {"initContainers": [ours(INSPECT_CONTAINER, Role.INSPECT)]}
-    if template.resources:
-        main["resources"] = template.resources
     beside = [] if own_flasher(job.spec, settings) else [ours(VERIFY_CONTAINER, Role.VERIFY)]
-    return {**others, "containers": [main, *beside]}
+    containers: RawObject = {**others, "containers": [main, *beside]}
+    if template.resources:
+        # A quota refuses a Pod of which one container has none.
+        for container in (each for those in containers.values() for each in those):
+            container["resources"] = template.resources
+    return containers
 
 
 def _variables(
@@ -331,7 +344,7 @@ def _variables(
     return {
         Variable.FIRMWARE: spec.firmware,
         Variable.UUID: claim.uuid,
-        Variable.HOST_ENDPOINT: endpoint_of(job.spec, device),
+        Variable.HOST_ENDPOINT: _told(endpoint_of(job.spec, device)),
         Variable.DEVICE: spec.device or device.spec.type,
         Variable.APPLICATION_TYPE: spec.application_type or device.status.application,
         Variable.VERSION: spec.version,
@@ -339,6 +352,7 @@ def _variables(
         Variable.PROTOCOL: protocol_of(device),
         Variable.DIGEST: digest,
         Variable.RECORDED_DIGEST: known.digest if known else "",
+        Variable.RECORDED_CERTIFICATE: device.status.certificate,
         Variable.TIMEOUT: str(timeout_of(spec)),
         Variable.FORCE: _truth(spec.force),
         Variable.VERSION_POLICY: spec.version_policy or VersionPolicy.IMAGE,
@@ -347,6 +361,28 @@ def _variables(
         Variable.ATTESTATION: settings.attestation,
         Variable.VERIFY_SIGNATURE: _truth(bool(spec.signature_public_key_secret)),
     }
+
+
+def _told(endpoint: str) -> str:
+    """The endpoint as flashers of others know it: an address, without the scheme that people may write before it."""
+    try:
+        return str(parse_endpoint(endpoint)) if "://" in endpoint else endpoint
+    except BadEndpoint:
+        return endpoint
+
+
+def _pinned(firmware: str, digest: str) -> str:
+    """The firmware as a flasher of others is to pull it: by the digest that its tag stood for, where that is known.
+
+    Without the tag then, for not everybody understands both. What the job itself pins stays as it is written.
+    """
+    if not digest:
+        return firmware
+    try:
+        reference = parse_reference(firmware)
+    except BadReference:
+        return firmware
+    return firmware if reference.digest else f"{reference.host}/{reference.repository}@{digest}"
 
 
 def _environment(variables: Mapping[str, str]) -> list[RawObject]:

@@ -75,6 +75,8 @@ class Original:
         self._looked: float | None = None
         self._found: Running | None = None
         self._looking = asyncio.Lock()
+        self.sightings = 0
+        """How many looks saw it at work: since the last of them it may have made anything for any job."""
 
     async def look(self) -> Running | None:
         """The original's operator where it runs: what the last look saw, or a new one where that is too long ago."""
@@ -93,4 +95,5 @@ class Original:
             leases = []
         found = running(leases, self._renewals, self._clock.now())
         self._renewals = {lease.key: lease.spec.renew_time or "" for lease in leases}
+        self.sightings += found is not None
         return found

@@ -30,6 +30,7 @@ from edgewright.api.flashing import (
     VERIFY_CONTAINER,
     Outcome,
     Report,
+    Role,
     Variable,
     decode_report,
 )
@@ -70,6 +71,7 @@ def claim_of(pod: Pod) -> Claim:
         state=metadata.annotations.get(Mark.STATE, ""),
         attempt=max(1, attempt_of(pod)),
         since=metadata.creation_timestamp,
+        check=pod.variable(Variable.ROLE) == Role.CHECK or pod.variable(Variable.CHECK) == "true",
     )
 
 
@@ -173,19 +175,39 @@ def next_attempt(job: FlashJob, claim: Claim, report: Report, *, now: datetime, 
     worth = report.outcome.worth_another_try or report.outcome is Outcome.CANCELLED
     if not worth or claim.attempt >= attempts_of(job.spec):
         return None
-    # The exponent has a bound of its own: a float overflows where a job allows a thousand retries.
-    wait = min(timing.longest_backoff, timing.first_backoff * 2.0 ** min(claim.attempt - 1, 32))
     return msgspec.structs.replace(
         claim,
         attempt=claim.attempt + 1,
-        not_before=now + timedelta(seconds=wait),
+        not_before=now + _pause(claim.attempt, timing),
         last_message=_cut(f"{report.outcome}: {report.message}", _MESSAGE),
+        waits=0,
+        waits_for="",
     )
 
 
-def retried(device: Device, claim: Claim, report: Report) -> DeviceStatus:
-    """The Device's status once an attempt has failed and `claim` is there for the next one."""
-    return msgspec.structs.replace(_learnt(device.status, report), claim=claim)
+def set_aside(claim: Claim, *, now: datetime, timing: Timing, why: str = "") -> Claim:
+    """The claim once it cannot go on for now: the same attempt, which waits without a place.
+
+    `why` is empty where its Service has had no address for too long.
+    """
+    waits = claim.waits + 1
+    not_before = now + _pause(waits, timing)
+    return msgspec.structs.replace(claim, waits=waits, waits_for=_cut(why, _MESSAGE), not_before=not_before)
+
+
+def _pause(times: int, timing: Timing) -> timedelta:
+    """How long to wait after something went wrong for the n-th time."""
+    # The exponent has a bound of its own: a float overflows where a job allows a thousand retries.
+    return timedelta(seconds=min(timing.longest_backoff, timing.first_backoff * 2.0 ** min(times - 1, 32)))
+
+
+def retried(device: Device, claim: Claim, report: Report, *, firmware: str, now: datetime) -> DeviceStatus:
+    """The Device's status once an attempt has failed and `claim` is there for the next one.
+
+    What came of the attempt is written down too: the next one may never be made, and this one may have written.
+    """
+    last = _last_flash(claim, report, firmware=firmware, now=now)
+    return msgspec.structs.replace(_learnt(device.status, report), claim=claim, last_flash=last)
 
 
 def record(
@@ -196,31 +218,19 @@ def record(
     `firmware` is the reference that was flashed, `forced` whether the flasher was told to flash what was current.
     """
     status = _learnt(device.status, report)
-    version = report.version_after or (report.version_before if report.outcome is Outcome.ALREADY_CURRENT else "")
-    message = _cut(report.message, _MESSAGE)
+    last = _last_flash(claim, report, firmware=firmware, now=now)
     new = FlashRecord(
         job=claim.job,
         uuid=claim.uuid,
         state=claim.state,
         outcome=report.outcome,
-        message=message,
-        digest=_cut(report.digest, _TEXT),
-        version=_cut(version, _TEXT),
+        message=last.message,
+        digest=last.digest,
+        version=last.version_after,
         image_version=_cut(report.image_version, _TEXT),
         attempts=claim.attempt,
         forced=forced,
         time=now,
-    )
-    last = LastFlash(
-        job=claim.job,
-        outcome=report.outcome,
-        message=message,
-        firmware=_cut(firmware, _REFERENCE),
-        digest=_cut(report.digest, _TEXT),
-        version_before=_cut(report.version_before, _TEXT),
-        version_after=_cut(version, _TEXT),
-        time=now,
-        log=() if report.outcome.good else tuple(_cut(line, _LINE) for line in report.log[-LOG_LINES:]),
     )
     status = msgspec.structs.replace(status, last_flash=last, records=_records(status.records, new, now, living))
     if report.outcome.good:
@@ -232,6 +242,22 @@ def record(
     if status.claim is not None and _same(status.claim, claim):
         status = msgspec.structs.replace(status, claim=None)
     return status
+
+
+def _last_flash(claim: Claim, report: Report, *, firmware: str, now: datetime) -> LastFlash:
+    """What came of an attempt."""
+    version = report.version_after or (report.version_before if report.outcome is Outcome.ALREADY_CURRENT else "")
+    return LastFlash(
+        job=claim.job,
+        outcome=report.outcome,
+        message=_cut(report.message, _MESSAGE),
+        firmware=_cut(firmware, _REFERENCE),
+        digest=_cut(report.digest, _TEXT),
+        version_before=_cut(report.version_before, _TEXT),
+        version_after=_cut(version, _TEXT),
+        time=now,
+        log=() if report.outcome.good else tuple(_cut(line, _LINE) for line in report.log[-LOG_LINES:]),
+    )
 
 
 def recorded(status: DeviceStatus, claim: Claim) -> bool:
@@ -250,9 +276,11 @@ def _learnt(status: DeviceStatus, report: Report) -> DeviceStatus:
     ):
         if value:
             changes[field] = _cut(value, _TEXT)
-    unknown = report.written and not report.outcome.good and report.outcome is not Outcome.REVERTED
-    if unknown and status.firmware is not None:
-        # Something was sent and nothing was proven: it may run either, so it is known to run neither.
+    uncertain = report.written and report.outcome is not Outcome.REVERTED
+    another = bool(report.certificate and status.certificate) and report.certificate != status.certificate
+    if (uncertain or another) and not report.outcome.good and status.firmware is not None:
+        # Something was sent and nothing was proven: it may run either, so it is known to run neither. And what was
+        # proven of one board is not known of the next, by whose certificate the Device goes from now on.
         changes.update(firmware=None, previous_firmware=status.firmware)
     return msgspec.structs.replace(status, **changes)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from edgewright.api.device import Device
 from edgewright.controllers.flashjob.names import device_name
-from edgewright.controllers.flashjob.world import BY_INSTANCE, World
+from edgewright.controllers.flashjob.world import BY_ENDPOINT, BY_INSTANCE, World
 
 
 class Directory(Protocol):
@@ -22,6 +22,9 @@ class Directory(Protocol):
 
     def known_as(self, uid: str) -> Sequence[Device]:
         """The Devices that have this uid, or had an Instance with it, or were flashed by a job under it."""
+
+    def at(self, endpoint: str) -> Sequence[Device]:
+        """The Devices at an address, which is given in one spelling."""
 
 
 class WorldDirectory:
@@ -41,6 +44,12 @@ class WorldDirectory:
         if not seen:
             return ()  # asked for thousands of names a pass
         found = (ledger.get(device.key) for device in seen)
+        return [device for device in found if device is not None]
+
+    def at(self, endpoint: str) -> Sequence[Device]:
+        """The Devices at an address, which is given in one spelling."""
+        ledger = self._world.devices
+        found = (ledger.get(device.key) for device in ledger.cache.by(BY_ENDPOINT, endpoint))
         return [device for device in found if device is not None]
 
 

@@ -17,6 +17,8 @@ from edgewright.api.device import Device, FlashRecord
 from edgewright.api.flashing import Outcome
 from edgewright.api.flashjob import (
     ACCEPTED,
+    LONGEST_DEVICE_NAME,
+    LONGEST_ENDPOINT,
     MOST_SHOWN,
     DeviceState,
     FlashCounts,
@@ -36,6 +38,10 @@ VERSION_DIFFERS: Final = "VersionDiffers"
 """The condition of a job whose firmware carries another version than the spec names."""
 APPLICATION_DIFFERS: Final = "ApplicationDiffers"
 """The condition of a job after which devices report another application than the spec names."""
+NO_ADDRESS: Final = "NoAddress"
+"""The reason of a job that does not get on, because none of its Services gets an address."""
+NOT_MADE: Final = "NotMade"
+"""The reason of a job that does not get on, because the server lets none of its Services or Pods be made for now."""
 ALL_WELL: Final = "All flashing pods completed successfully"
 """The message of a completed job, as published."""
 
@@ -83,11 +89,11 @@ def status_of(
         flashing=tally[DeviceState.FLASHING],
         waiting=tally[DeviceState.WAITING],
     )
-    phase, message, overall = _phase(standings, counts, hold)
+    phase, message, overall = _phase(standings, counts, hold, observed)
     records = [standing.record for standing in standings if standing.record is not None]
     digest = first_digest(records)
     finished = phase is not FlashJobPhase.IN_PROGRESS and not (hold is not None and hold.refused)
-    shown = _shown(job, standings, waiting or {})
+    shown = _shown(job, standings, waiting or {}, observed)
     return FlashJobStatus(
         phase=phase,
         message=message,
@@ -140,7 +146,7 @@ def drifted(standing: Standing) -> bool:
 
 
 def _phase(
-    standings: Sequence[Standing], counts: FlashCounts, hold: Hold | None
+    standings: Sequence[Standing], counts: FlashCounts, hold: Hold | None, observed: datetime
 ) -> tuple[FlashJobPhase, str, conditions_of.Outcome]:
     """The published phase and message, and what Ready, Reconciling and Stalled say."""
     if hold is not None and hold.refused:
@@ -148,13 +154,38 @@ def _phase(
     if counts.total and counts.done == counts.total:
         return FlashJobPhase.COMPLETED, ALL_WELL, done("Completed", ALL_WELL)
     if counts.total and not counts.waiting and not counts.flashing:
-        message = _failures(standings, counts)
+        message = _failures(standings, counts, observed)
         return FlashJobPhase.FAILED, message, stuck("DevicesFailed", message)
     if hold is not None:
         make = progressing if hold.accepted else retrying
         return FlashJobPhase.IN_PROGRESS, hold.message, make(hold.reason, hold.message)
     message = _in_progress(counts)
+    in_vain = _in_vain(standings)
+    if in_vain is not None:
+        reason, why = in_vain
+        message = f"{message}: {why}; it is tried again and again"
+        return FlashJobPhase.IN_PROGRESS, message, retrying(reason, message)
     return FlashJobPhase.IN_PROGRESS, message, progressing("Flashing", message)
+
+
+def _in_vain(standings: Iterable[Standing]) -> tuple[str, str] | None:
+    """Why nothing that is under way gets on, as a reason and in words, where some of it has waited in vain before."""
+    waited, refused = False, ""
+    for standing in standings:
+        claim = standing.claim
+        if standing.state is DeviceState.FLASHING:
+            return None
+        if claim is None:
+            continue
+        if not standing.addressless and not claim.waits_for:
+            return None
+        waited = waited or claim.waits > 0
+        refused = refused or claim.waits_for
+    if refused:
+        return NOT_MADE, refused
+    if waited:
+        return NO_ADDRESS, "their Services get no address: is there a load balancer, and has it a free address"
+    return None
 
 
 def _in_progress(counts: FlashCounts) -> str:
@@ -171,18 +202,35 @@ def _in_progress(counts: FlashCounts) -> str:
     return ", ".join(parts)
 
 
-def _failures(standings: Sequence[Standing], counts: FlashCounts) -> str:
-    failed = [standing for standing in standings if standing.state is DeviceState.FAILED][:_NAMED]
-    told = "; ".join(f"{each.uuid}: {each.outcome}: {each.message}" for each in failed)
-    more = f"; and {counts.failed - len(failed)} more" if counts.failed > len(failed) else ""
-    return _cut(f"{counts.failed} of {counts.total} devices failed: {told}{more}", 4096)
+def _failures(standings: Sequence[Standing], counts: FlashCounts, observed: datetime) -> str:
+    failed = [standing for standing in standings if standing.state is DeviceState.FAILED]
+    told = "; ".join(f"{each.uuid}: {each.outcome}: {each.message}" for each in failed[:_NAMED])
+    more = f"; and {counts.failed - _NAMED} more" if counts.failed > _NAMED else ""
+    advice = next(filter(None, (_advice(each, observed) for each in failed)), "")
+    # What to do stands at the end, where it must not be cut off.
+    text = _cut(f"{counts.failed} of {counts.total} devices failed: {told}{more}", 4096 - len(advice) - 2)
+    return f"{text}; {advice}" if advice else text
+
+
+def _advice(standing: Standing, observed: datetime) -> str:
+    """What to do about an outcome that is final, where the spec was changed after it; `observed` is when it was."""
+    record = standing.record
+    if record is None or standing.state is not DeviceState.FAILED or record.time is None or record.time >= observed:
+        return ""
+    if record.forced:
+        return "this stays final, with the changed spec too, for spec.force has been used: make another FlashJob"
+    return (
+        "this is final for the same firmware, version and device: set spec.force: true to try again with the changed"
+        " spec, which flashes all devices of the job once more, or make another FlashJob"
+    )
 
 
 def _host_endpoint(job: FlashJob, standings: Sequence[Standing]) -> str:
     if len(standings) != 1:
         return ""
     device = standings[0].device
-    return job.spec.host_endpoint or (device.spec.endpoint if device is not None else "")
+    endpoint = job.spec.host_endpoint or (device.spec.endpoint if device is not None else "")
+    return _cut(endpoint, LONGEST_ENDPOINT)
 
 
 def _earliest(standings: Iterable[Standing]) -> datetime | None:
@@ -196,7 +244,9 @@ def _completion_time(before: FlashJobStatus, standings: Iterable[Standing], now:
     return (latest or before.completion_time or now).replace(microsecond=0)
 
 
-def _shown(job: FlashJob, standings: Sequence[Standing], waiting: Mapping[str, str]) -> tuple[FlashedDevice, ...]:
+def _shown(
+    job: FlashJob, standings: Sequence[Standing], waiting: Mapping[str, str], observed: datetime
+) -> tuple[FlashedDevice, ...]:
     """The devices one by one, as many as there is room for: under way, failed, waiting, then the latest."""
     groups: dict[DeviceState, list[Standing]] = {state: [] for state in DeviceState}
     for standing in standings:
@@ -208,7 +258,7 @@ def _shown(job: FlashJob, standings: Sequence[Standing], waiting: Mapping[str, s
     room -= sum(map(len, job.metadata.annotations.values())) * 11 // 10  # an applied spec stands there quoted
     shown: list[FlashedDevice] = []
     for standing in chain(order, groups[DeviceState.DONE]):
-        entry = _entry(standing, waiting)
+        entry = _entry(standing, waiting, observed)
         room -= _ENTRY_BYTES + len(entry.message.encode()) + len(entry.uuid) + len(entry.device) + len(entry.version)
         if len(shown) == MOST_SHOWN or room < 0:
             break
@@ -220,13 +270,18 @@ def _when(standing: Standing) -> float:
     return standing.time.timestamp() if standing.time is not None else 0.0
 
 
-def _entry(standing: Standing, waiting: Mapping[str, str]) -> FlashedDevice:
+def _entry(standing: Standing, waiting: Mapping[str, str], observed: datetime) -> FlashedDevice:
     record, claim, device = standing.record, standing.claim, standing.device
     message = standing.message
-    if device is not None and standing.need is not Need.NOTHING and standing.due is None:
+    known = standing.due is not None or standing.addressless or (claim is not None and bool(claim.waits_for))
+    if device is not None and standing.need is not Need.NOTHING and not known:
         message = waiting.get(device.metadata.name, message)
+    advice = _advice(standing, observed)
+    if advice:
+        message = f"{_cut(message, _LONGEST_MESSAGE - len(advice) - 2)}; {advice}"
     return FlashedDevice(
-        uuid=standing.uuid,
+        # The original's schema took longer ones: then the job is refused, and that must be told.
+        uuid=_cut(standing.uuid, LONGEST_DEVICE_NAME),
         device=device.metadata.name if device is not None else "",
         state=standing.state,
         outcome=standing.outcome,

@@ -17,12 +17,12 @@ import msgspec
 
 from edgewright.api.device import MOST_RECORDS, Claim, Device, DeviceStatus, FlashRecord, JobReference
 from edgewright.api.endpoint import endpoint_problem
-from edgewright.api.flashing import Outcome
+from edgewright.api.flashing import FLASH_CONTAINER, Outcome, Variable
 from edgewright.api.flashjob import DeviceState, Exposure, FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.admission import flashed_by
-from edgewright.controllers.flashjob.manifests import exposure_of
+from edgewright.controllers.flashjob.manifests import exposure_of, service_key, timeout_of
 from edgewright.controllers.flashjob.names import state_of
 
 DEFAULT_DISCOVERY: Final = 600
@@ -59,6 +59,12 @@ class Standing(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     need: Need = Need.NOTHING
     check: bool = False
     """Whether the original operator has had it: what it runs then is looked at before it is written."""
+    occupied: bool = False
+    """Whether a Pod of the original is there, whose name is ours too: it goes before the attempt begins."""
+    told: bool = False
+    """Whether only a Pod of the original tells which Device this is: once it is claimed, the Device does."""
+    addressless: bool = False
+    """Whether it waits for an address, now or until it may try again."""
     due: datetime | None = None
     """When it stands otherwise without anybody's doing."""
 
@@ -74,7 +80,9 @@ class Around:
     services: Mapping[str, Service] = field(default_factory=dict)
     """Their Services, by the name of the Device."""
     foreign: Mapping[str, Pod] = field(default_factory=dict)
-    """Pods that the original operator left, by entry of spec.uuid."""
+    """Pods that the original operator left, by entry of spec.uuid: all entries for a device have the same one."""
+    told: frozenset[str] = frozenset()
+    """The entries of spec.uuid of which only a Pod in `foreign` tells the Device."""
     occupied: frozenset[str] = frozenset()
     """The entries of spec.uuid for which anything of the original is left: its names are ours too.
 
@@ -82,8 +90,8 @@ class Around:
     """
     overdue: frozenset[str] = frozenset()
     """The names of those of the Pods in `foreign` that should have ended long ago."""
-    said_done: frozenset[str] = frozenset()
-    """The entries of spec.uuid that the original, which proves nothing, says are done."""
+    had: frozenset[str] = frozenset()
+    """The entries of spec.uuid that the original, which proves nothing, had a Pod for or says are done."""
     observed: datetime
     """When this generation of the spec was first seen."""
     now: datetime
@@ -95,6 +103,14 @@ class Around:
     def is_occupied(self, uuid: str) -> bool:
         """Whether something of the original is in the way of this device's Service or Pod."""
         return uuid in self.occupied or "" in self.occupied
+
+    def left_for(self, uuid: str) -> Pod | None:
+        """The Pod that the original left for an entry of spec.uuid, or for the whole job."""
+        return self.foreign.get(uuid) or self.foreign.get("")
+
+    def is_awaited(self, pod: Pod) -> bool:
+        """Whether a Pod of the original is still flashing, and within its time."""
+        return not pod.finished and pod.metadata.name not in self.overdue
 
 
 def survey(job: FlashJob, around: Around) -> list[Standing]:
@@ -134,9 +150,18 @@ def _is_full(status: DeviceStatus, around: Around) -> bool:
 
 
 def _undiscovered(job: FlashJob, uuid: str, around: Around) -> Standing:
+    foreign = around.left_for(uuid)
+    if foreign is not None and around.is_awaited(foreign):
+        # Its Instance may have gone with the application that is being replaced; it comes back under another uid.
+        return Standing(uuid=uuid, state=DeviceState.FLASHING, message=_awaited(foreign))
+    if job.spec.paused:
+        # Where the job itself tells the address, nobody else may ever discover the device: it has no deadline.
+        return Standing(uuid=uuid, state=DeviceState.WAITING, message="paused")
     seconds = job.spec.discovery_timeout_seconds
     seconds = DEFAULT_DISCOVERY if seconds is None else seconds
-    deadline = around.observed + timedelta(seconds=seconds)
+    flashed = foreign.terminated(FLASH_CONTAINER) if foreign is not None else None
+    since = flashed.finished_at if flashed is not None and flashed.finished_at is not None else around.observed
+    deadline = max(around.observed, since) + timedelta(seconds=seconds)
     if around.now >= deadline:
         return Standing(
             uuid=uuid,
@@ -155,25 +180,26 @@ def _claimed(job: FlashJob, uuid: str, device: Device, claim: Claim, around: Aro
     name = device.metadata.name
     service = around.services.get(name)
     address = service.external_address if service is not None else ""
-    if claim.not_before is not None and around.is_occupied(claim.uuid):
+    if claim.not_before is not None and (around.is_occupied(claim.uuid) or around.is_occupied(uuid)):
         message = _CLEARING
         return Standing(
             uuid=uuid, state=DeviceState.WAITING, device=device, claim=claim, message=message, time=claim.since
         )
     if claim.not_before is not None:
-        message = f"attempt {claim.attempt} starts at {claim.not_before:%H:%M:%S}"
         return Standing(
             uuid=uuid,
             state=DeviceState.WAITING,
             device=device,
             claim=claim,
-            message=f"{message}; the one before: {claim.last_message}" if claim.last_message else message,
+            message=_between(job, claim, claim.not_before, around.now),
             time=claim.since,
+            addressless=claim.waits > 0 and not claim.waits_for,
             # A claim for what is not wanted any more is released, not gone on with.
             need=Need.RESUME if claim.state == state else Need.NOTHING,
             due=claim.not_before if claim.not_before > around.now else None,
         )
-    progress, message = _progress(job, device, around.pods.get(name), service, address)
+    pod = around.pods.get(name)
+    progress, message = _progress(job, device, pod, service, address)
     return Standing(
         uuid=uuid,
         state=progress,
@@ -182,7 +208,18 @@ def _claimed(job: FlashJob, uuid: str, device: Device, claim: Claim, around: Aro
         message=f"{message}; attempt {claim.attempt}" if claim.attempt > 1 else message,
         address=address,
         time=claim.since,
+        addressless=pod is None and not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER,
     )
+
+
+def _between(job: FlashJob, claim: Claim, until: datetime, now: datetime) -> str:
+    """Why a claimed device does not go on before this time."""
+    if claim.waits:
+        when = f"at {until:%H:%M:%S}" if until > now else "as soon as there is a place"
+        why = claim.waits_for or f"no address for Service {service_key(claim).name} in {timeout_of(job.spec)} s"
+        return f"{why}; tried again {when}"
+    message = f"attempt {claim.attempt} starts at {until:%H:%M:%S}"
+    return f"{message}; the one before: {claim.last_message}" if claim.last_message else message
 
 
 def _progress(
@@ -210,10 +247,9 @@ def _why_not_running(pod: Pod) -> str:
 
 
 def _unstarted(job: FlashJob, uuid: str, device: Device, around: Around, *, full: bool) -> Standing:
-    foreign = around.foreign.get(uuid) or around.foreign.get("")
-    if foreign is not None and not foreign.finished and foreign.metadata.name not in around.overdue:
-        message = f"Pod {foreign.metadata.name} of the original operator is flashing it and is waited for"
-        return Standing(uuid=uuid, state=DeviceState.FLASHING, device=device, message=message)
+    foreign = around.left_for(uuid)
+    if foreign is not None and around.is_awaited(foreign):
+        return Standing(uuid=uuid, state=DeviceState.FLASHING, device=device, message=_awaited(foreign))
     name = device.metadata.name
     if name in around.pods or name in around.services:
         # Its Pod may still run, where the Device's status was lost: the loop over Devices claims or clears it.
@@ -235,5 +271,30 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, around: Around, *, full
         device=device,
         message="has not started" if claim is None else flashed_by(claim.job),
         need=Need.START,
-        check=foreign is not None or uuid in around.said_done,
+        check=(foreign is not None and same_order(foreign, job))
+        or (uuid in around.had and not _flashed_since(job, device)),
+        occupied=foreign is not None,
+        told=uuid in around.told,
     )
+
+
+def _awaited(pod: Pod) -> str:
+    return f"Pod {pod.metadata.name} of the original operator is flashing it and is waited for"
+
+
+def same_order(pod: Pod, job: FlashJob) -> bool:
+    """Whether a Pod of the original was to bring what the job asks for now, as far as it tells."""
+    firmware, version = pod.variable(Variable.FIRMWARE), pod.variable(Variable.VERSION)
+    return firmware in ("", job.spec.firmware) and version in ("", job.spec.version)
+
+
+def _flashed_since(job: FlashJob, device: Device) -> bool:
+    """Whether we have flashed the device, for whichever job, since this job was made: what it runs is ours by now.
+
+    An attempt of the job's own that was given up in mid-way is not enough: it was to check the device, and so is the
+    next one.
+    """
+    last, made = device.status.last_flash, job.metadata.creation_timestamp
+    if last is not None and last.job.uid == job.metadata.uid and device.status.record_of(last.job.uid) is None:
+        return False
+    return last is not None and (last.time is None or made is None or last.time >= made)

@@ -2,26 +2,42 @@
 
 The loop over FlashJobs asks it for jobs that carry a finalizer. All three versions of the original are known: one Pod
 and Service a job, a Pod a device with one shared Service, and a Pod and Service a device. A Pod of the original that
-runs is never ended before its time is over; the device is then claimed to be checked before its leftovers go.
+runs is never ended before its time is over, and nobody else has its device until then; the device is then claimed to be
+checked before its leftovers go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import asyncio
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Final
 
-from edgewright.api.device import Mark
+import msgspec
+
+from edgewright.api.device import Device, Mark
+from edgewright.api.device_type import same_type
+from edgewright.api.endpoint import one_spelling
 from edgewright.api.flashing import OTA_PORT, Variable
-from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, FlashJob
+from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, FlashJob, FlashJobStatus
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
+from edgewright.controllers.flashjob.admission import Awaited
 from edgewright.controllers.flashjob.manifests import timeout_of
-from edgewright.controllers.flashjob.names import label_value
+from edgewright.controllers.flashjob.names import label_value, state_of
 from edgewright.controllers.flashjob.original import Original
+from edgewright.controllers.flashjob.resolving import Directory, WorldDirectory, resolve
+from edgewright.controllers.flashjob.survey import same_order
+from edgewright.controllers.flashjob.telling import fetch_failed, removal_failed, telling
 from edgewright.controllers.flashjob.world import World
 from edgewright.runtime.errors import Conflict, NotFound
 from edgewright.runtime.objects import Key, Resource
+
+_SHORT: Final = 8
+"""How many hex digits stand for a device in the annotation: a job may name thousands, and has little room for it."""
 
 
 @dataclass(frozen=True)
@@ -112,32 +128,207 @@ def overdue(job: FlashJob, leftovers: Leftovers, *, now: datetime, grace: float)
     )
 
 
+# --- whose devices they are -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Meant:
+    """Which Devices the entries of spec.uuid mean, and what the original left of each."""
+
+    devices: dict[str, Device]
+    told: frozenset[str] = frozenset()
+    """The entries whose Device only a Pod of the original tells."""
+    leftovers: Leftovers = field(default_factory=Leftovers)
+    """What is left, under all entries for the same device: two Instances of it, say."""
+
+
+def meant_by(job: FlashJob, leftovers: Leftovers, directory: Directory) -> Meant:
+    """What a job means, where the original left these for it."""
+    uuids = job.spec.uuids
+    devices = resolve(uuids, directory)
+    if not leftovers:
+        return Meant(devices)
+    left = devices_of(leftovers, directory)
+    told = frozenset(uuid for uuid in uuids if uuid in left and uuid not in devices)
+    devices.update({uuid: left[uuid] for uuid in told})
+    return Meant(devices, told, _shared(leftovers, devices, left))
+
+
+def devices_of(leftovers: Leftovers, directory: Directory) -> dict[str, Device]:
+    """The Device of each leftover: by the uid that it was made for, else at the address that its Pod was told.
+
+    A flash may change the application of a device, and Akri then gives it another uid before we have seen the first.
+    """
+    found = resolve((uuid for uuid in leftovers.uuids if uuid), directory)
+    for uuid, pod in leftovers.pods.items():
+        device = _at(pod, directory) if uuid and uuid not in found else None
+        if device is not None:
+            found[uuid] = device
+    return found
+
+
+def _at(pod: Pod, directory: Directory) -> Device | None:
+    """The Device at the address that a Pod was told, unless it is of another type; of several that which came last."""
+    endpoint, kind = one_spelling(pod.variable(Variable.HOST_ENDPOINT)), pod.variable(Variable.DEVICE)
+    there = directory.at(endpoint) if endpoint else ()
+    same = [each for each in there if not (kind and each.spec.type) or same_type(each.spec.type, kind)]
+    return max(same, key=lambda each: (_came(each.metadata.creation_timestamp), each.metadata.name), default=None)
+
+
+def _shared(leftovers: Leftovers, devices: Mapping[str, Device], left: Mapping[str, Device]) -> Leftovers:
+    """The leftovers, under all entries for the same device; of several Pods that which runs longest."""
+    under: dict[str, list[str]] = {}
+    for uuid, device in left.items():
+        under.setdefault(device.metadata.name, []).append(uuid)
+    pods, services = dict(leftovers.pods), dict(leftovers.services)
+    for entry, device in devices.items():
+        uuids = under.get(device.metadata.name, ())
+        its_pods = [leftovers.pods[uuid] for uuid in uuids if uuid in leftovers.pods]
+        its_services = [leftovers.services[uuid] for uuid in uuids if uuid in leftovers.services]
+        if its_pods:
+            pods[entry] = max(its_pods, key=lambda pod: (not pod.finished, _came(pod.metadata.creation_timestamp)))
+        if its_services:
+            services.setdefault(entry, its_services[0])
+    return Leftovers(pods, services)
+
+
+def _came(moment: datetime | None) -> float:
+    return 0.0 if moment is None else moment.timestamp()
+
+
+def with_namesakes(entries: frozenset[str], devices: Mapping[str, Device]) -> frozenset[str]:
+    """The entries of spec.uuid, and those that mean the same Devices."""
+    if not entries:
+        return entries
+    names = {devices[uuid].metadata.name for uuid in entries if uuid in devices}
+    return entries | {uuid for uuid, device in devices.items() if device.metadata.name in names}
+
+
+# --- what is remembered ---------------------------------------------------------------------------------------------
+
+
+def had_by_original(job: FlashJob) -> frozenset[str]:
+    """The entries of spec.uuid that the original had for what the spec asks for now, as the job itself remembers it.
+
+    A device that it had for another firmware or version has to be flashed like any other.
+    """
+    text = job.metadata.annotations.get(Mark.TAKEN_OVER, "")
+    return _among(job.spec.uuids, _noted(text, state_of(job.spec))) if text else frozenset()
+
+
+def to_remember(job: FlashJob, leftovers: Leftovers) -> str | None:
+    """What the job's annotation has to say from now on of the devices that the original had; None where it does.
+
+    It is written before anything of the original goes and before our status takes the place of its own: whatever is
+    lost after that (a claim, a Device's status, this process), such a device is asked before it is flashed. It is
+    empty once the job asks for something else: what a device then gets is not what the original gave it.
+    """
+    text = job.metadata.annotations.get(Mark.TAKEN_OVER, "")
+    had = {uuid for uuid, pod in leftovers.pods.items() if same_order(pod, job)}
+    if job.status.observed_time is None:  # so the status is not ours but the original's
+        had.update(job.status.completed_uuids)
+    if not had and not text:
+        return None
+    if "" in had:
+        had.update(job.spec.uuids)
+    state = state_of(job.spec)
+    shorts = _noted(text, state) | {_short(uuid) for uuid in had if uuid}
+    note = " ".join((state, *sorted(shorts))) if shorts else ""
+    return None if note == text else note
+
+
+def _noted(text: str, state: str) -> frozenset[str]:
+    """What the annotation says, where it is about this state."""
+    of, *shorts = text.split(" ")
+    return frozenset(shorts) if of == state else frozenset()
+
+
+@lru_cache(maxsize=64)  # asked in every pass over a job
+def _among(uuids: tuple[str, ...], shorts: frozenset[str]) -> frozenset[str]:
+    return frozenset(uuid for uuid in uuids if _short(uuid) in shorts)
+
+
+def _short(uuid: str) -> str:
+    return hashlib.sha256(uuid.encode()).hexdigest()[:_SHORT]
+
+
+# --- at work --------------------------------------------------------------------------------------------------------
+
+
 class Takeover:
     """Finds and clears what the original left; it asks the server only for jobs that carry a finalizer."""
 
     def __init__(self, world: World, original: Original) -> None:
         self._world = world
         self._original = original
+        self._directory = WorldDirectory(world)
         self._clean: set[str] = set()
         """The uids of the jobs that nothing was found for: we are the only one who makes anything from then on."""
+        self._found: dict[str, tuple[FlashJob, Leftovers]] = {}
+        """What was found at the last look, by the uid of its job."""
+        self._seen = 0
+        """How many times the original had been seen at work when it was last asked for."""
+        self._settled: int | None = None
+        """How many times it had been when all jobs were looked at; None before that."""
+        self._settling = asyncio.Lock()
 
     async def look(self, job: FlashJob) -> Leftovers:
         """What there is for a job now."""
         uid = job.metadata.uid
-        if not {FINALIZER, FIRST_FINALIZER} & set(job.metadata.finalizers):
+        if _unmarked(job):
+            self._found.pop(uid, None)
             return Leftovers()
         running = await self._original.look()
-        if running is not None:
-            self._clean.clear()  # it may make something for any job, at any time
+        if self._seen != self._original.sightings:
+            self._seen = self._original.sightings
+            self._clean.clear()  # it may have made something for any job, at any time
         if uid in self._clean:
             return Leftovers()
         client, namespace = self._world.client, job.metadata.namespace
         labels = f"app={label_value(job.metadata.name)}"
-        pods = await client.of(Pod).list(namespace, labels=labels)
-        services = await client.of(Service).list(namespace, labels=labels)
+        with telling(self._world.recorder, job, fetch_failed(Pod.kind)):
+            pods = await client.of(Pod).list(namespace, labels=labels)
+        with telling(self._world.recorder, job, fetch_failed(Service.kind)):
+            services = await client.of(Service).list(namespace, labels=labels)
         found = recognise(job, pods.items, services.items)
+        if found:
+            self._found[uid] = (job, found)
+        else:
+            self._found.pop(uid, None)
         if not found and running is None:
             self._clean.add(uid)
+        return found
+
+    async def awaited(self, *, now: datetime) -> list[Awaited]:
+        """The Pods of the original that have not ended, whichever job they are of.
+
+        All jobs are looked at before the first answer, and again where the original has been at work since: one that
+        has not had its pass yet may have a Pod on the very device that another job is about to start with.
+        """
+        async with self._settling:
+            seen = self._original.sightings
+            if self._settled != seen:
+                for job in self._world.jobs:
+                    await self.look(job)
+                self._settled = seen
+        found: list[Awaited] = []
+        for job, leftovers in self._found.values():
+            late = overdue(job, leftovers, now=now, grace=self._world.settings.timing.start_grace)
+            left = devices_of(leftovers, self._directory)
+            for uuid, pod in leftovers.pods.items():
+                if pod.finished:
+                    continue
+                # What does not tell for which of the job's devices it was made may flash any of them.
+                its = {uuid: left[uuid]} if uuid in left else {} if uuid else resolve(job.spec.uuids, self._directory)
+                found.append(
+                    Awaited(
+                        pod=pod.key,
+                        job=job.metadata.uid,
+                        devices=frozenset(device.metadata.name for device in its.values()),
+                        endpoint=one_spelling(pod.variable(Variable.HOST_ENDPOINT)),
+                        overdue=pod.metadata.name in late,
+                    )
+                )
         return found
 
     def started(self, job: FlashJob) -> None:
@@ -147,14 +338,28 @@ class Takeover:
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._clean.discard(uid)
+        self._found.pop(uid, None)
 
-    async def clear(self, leftovers: Iterable[Pod | Service]) -> None:
-        """Asks for the deletion of these; what is gone already is gone."""
+    async def spared(self, job: FlashJob, status: FlashJobStatus) -> FlashJobStatus:
+        """The status that we may write now: an original that runs flashes again what is not counted as done in it."""
+        before, after = job.status.completed_uuids, status.completed_uuids
+        if set(before) <= set(after) or await self._original.look() is None:
+            return status
+        return msgspec.structs.replace(status, completed_uuids=tuple(dict.fromkeys((*before, *after))))
+
+    async def clear(self, job: FlashJob, leftovers: Iterable[Pod | Service]) -> None:
+        """Asks for the deletion of these, which were made for the job; what is gone already is gone."""
         for obj in leftovers:
             if obj.deleting:
                 continue
             api = self._world.client.of(type(obj))
             try:
-                await api.delete(Key(obj.metadata.namespace, obj.metadata.name), uid=obj.metadata.uid)
+                with telling(self._world.recorder, job, removal_failed(obj.kind, job_goes=job.deleting)):
+                    await api.delete(Key(obj.metadata.namespace, obj.metadata.name), uid=obj.metadata.uid)
             except (NotFound, Conflict):
                 continue
+
+
+def _unmarked(job: FlashJob) -> bool:
+    """Whether a job carries no finalizer of the original's: then that has made nothing for it."""
+    return {FINALIZER, FIRST_FINALIZER}.isdisjoint(job.metadata.finalizers)

@@ -1,6 +1,6 @@
 """Events about FlashJobs under the reasons that the original operator published, for those who watch for them.
 
-The loop over FlashJobs uses it beside the conditions, which say more. It decides nothing and never hides a failure.
+Both loops use it beside the conditions, which say more. It decides nothing and never hides a failure.
 """
 
 from __future__ import annotations
@@ -11,33 +11,52 @@ from typing import Final
 
 from edgewright.api.flashing import Outcome
 from edgewright.api.flashjob import FlashJob
+from edgewright.api.pod import Pod
+from edgewright.api.service import Service
 from edgewright.controllers.flashjob.survey import Standing
-from edgewright.runtime.errors import ApiError, Conflict, NotFound
+from edgewright.runtime.errors import AlreadyExists, ApiError, Conflict, NotFound
 from edgewright.runtime.events import Recorder
+from edgewright.runtime.objects import Kind, Resource
 
 FINALIZER_ERROR: Final = "FinalizerError"
 FINALIZER_REMOVAL_FAILED: Final = "FinalizerRemovalFailed"
 STATUS_UPDATE_FAILED: Final = "StatusUpdateFailed"
 DELETION_FAILED: Final = "DeletionFailed"
-POD_CLEANUP_FAILED: Final = "PodCleanupFailed"
+SERVICE_IP_TIMEOUT: Final = "ServiceIPTimeout"
+POD_FAILED: Final = "PodFailed"
 NO_INSTANCE: Final = "AkriInstanceError"
 """The original's word for a device that it cannot find."""
 
 _MOST_TOLD: Final = 10
 
 
+def creation_failed(kind: Kind) -> str:
+    """The reason of the event that an object could not be made."""
+    return f"{kind.kind}CreationFailed"
+
+
+def fetch_failed(kind: Kind) -> str:
+    """The reason of the event that an object could not be read; the original told FlashJobs by no name."""
+    return f"{kind.kind}FetchFailed" if kind in (Pod.kind, Service.kind) else "FetchFailed"
+
+
+def removal_failed(kind: Kind, *, job_goes: bool) -> str:
+    """The reason of the event that a Pod or Service could not be deleted: with its job, or because it is done."""
+    return f"{kind.kind}{'Deletion' if job_goes else 'Cleanup'}Failed"
+
+
 @contextmanager
-def telling(recorder: Recorder, job: FlashJob, reason: str) -> Iterator[None]:
+def telling(recorder: Recorder, about: Resource, reason: str) -> Iterator[None]:
     """Makes an event of what the server refuses in the block, and raises it all the same.
 
-    That an object has changed or gone meanwhile is ordinary and not worth an event.
+    That an object has changed, gone or been made meanwhile is ordinary and not worth an event.
     """
     try:
         yield
-    except (Conflict, NotFound):
+    except (AlreadyExists, Conflict, NotFound):
         raise
     except ApiError as error:
-        recorder.record(job, "Warning", reason, str(error))
+        recorder.record(about, "Warning", reason, str(error))
         raise
 
 

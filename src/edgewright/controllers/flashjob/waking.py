@@ -10,7 +10,7 @@ from typing import Any
 
 from edgewright.api.device import MOST_RECORDS, Device, Mark
 from edgewright.api.flashjob import FlashJob
-from edgewright.controllers.flashjob.world import BY_RECORD, BY_UUID, World
+from edgewright.controllers.flashjob.world import BY_RECORD, BY_UUID, World, known_as
 from edgewright.runtime.cache import Change
 from edgewright.runtime.objects import Key, Resource
 from edgewright.runtime.predicates import intent_changed
@@ -23,7 +23,7 @@ def jobs_of(device: Device, world: World) -> Iterable[Key]:
         yield Key(status.claim.job.namespace, status.claim.job.name)
     for record in status.records:
         yield Key(record.job.namespace, record.job.name)
-    for name in (device.metadata.name, device.metadata.uid, *status.instances):
+    for name in {device.metadata.name, *known_as(device)}:
         for job in world.jobs.by(BY_UUID, name):
             yield job.key
 

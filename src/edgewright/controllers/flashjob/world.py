@@ -5,10 +5,14 @@ Made once by `operator`; it decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeVar
+
+import msgspec
 
 from edgewright.api.device import Device, JobReference, Mark
+from edgewright.api.endpoint import one_spelling
+from edgewright.api.flashing import Report
 from edgewright.api.flashjob import FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
@@ -24,9 +28,13 @@ BY_CLAIM: Final = "by-claim"
 ANY_JOB: Final = ""
 """The value under which BY_CLAIM holds every Device that has a claim, whosever it is."""
 BY_RECORD: Final = "by-record"
+BY_CERTIFICATE: Final = "by-certificate"
+BY_ENDPOINT: Final = "by-endpoint"
 BY_DEVICE: Final = "by-device"
 BY_JOB: Final = "by-job"
 BY_UUID: Final = "by-uuid"
+
+R = TypeVar("R", Pod, Service)
 
 
 class World:
@@ -44,11 +52,13 @@ class World:
         self.services = Ledger(manager.cache(Service, labels="uuid"))
         self.jobs.add_index(BY_UUID, _entries)
         devices = self.devices.cache
-        devices.add_index(BY_INSTANCE, _known_as)
+        devices.add_index(BY_INSTANCE, known_as)
         devices.add_index(
             BY_CLAIM, lambda device: (device.status.claim.job.uid, ANY_JOB) if device.status.claim else ()
         )
         devices.add_index(BY_RECORD, lambda device: (record.job.uid for record in device.status.records))
+        devices.add_index(BY_CERTIFICATE, lambda device: filter(None, (device.status.certificate,)))
+        devices.add_index(BY_ENDPOINT, lambda device: filter(None, (one_spelling(device.spec.endpoint),)))
         for each in (self.pods.cache, self.services.cache):
             each.add_index(BY_DEVICE, _device_of)
             each.add_index(BY_JOB, _job_of)
@@ -65,8 +75,19 @@ class World:
         """A Device by its name, as new as we know it."""
         return self.devices.get(Key("", name))
 
+    def about(self, device: Device, report: Report) -> Report:
+        """The report without a certificate by which another Device is known: two with one could not be told apart.
 
-def _known_as(device: Device) -> Iterator[str]:
+        It is of a board that was moved here; the Device keeps the certificate of its own, so that every later flash
+        sees that another board answers, until the inventory or people put right which is where.
+        """
+        known_by = self.devices.cache.by(BY_CERTIFICATE, report.certificate) if report.certificate else ()
+        if any(each.key != device.key for each in known_by):
+            return msgspec.structs.replace(report, certificate="")
+        return report
+
+
+def known_as(device: Device) -> Iterator[str]:
     """The uids of a Device and its Instances, and what jobs have called it: Instances are forgotten after a while."""
     status = device.status
     yield device.metadata.uid
@@ -96,3 +117,16 @@ def _job_of(obj: Pod | Service) -> Iterator[str]:
     uid = obj.metadata.labels.get(Mark.JOB_UID)
     if uid:
         yield uid
+
+
+def by_device(objects: Iterable[R]) -> dict[str, R]:
+    """Pods or Services by the name of the Device that they are marked for."""
+    return {name: obj for obj in objects if (name := obj.metadata.annotations.get(Mark.DEVICE))}
+
+
+def of_job(ledger: Ledger[R], job_uid: str) -> list[R]:
+    """The Pods or Services of a job, our own writes included."""
+    keys = {obj.key: None for obj in ledger.cache.by(BY_JOB, job_uid)}
+    keys.update({obj.key: None for obj in ledger.pending if obj.metadata.labels.get(Mark.JOB_UID) == job_uid})
+    found = (ledger.get(key) for key in keys)
+    return [obj for obj in found if obj is not None and obj.metadata.labels.get(Mark.JOB_UID) == job_uid]

@@ -1,6 +1,7 @@
 """The inventory: one Device for each physical device that Akri has discovered, whatever happens to its Instances.
 
-`identity` says which Device an Instance shows, `keeping` what is written down of it, and `inventory` does so. Devices
+`identity` says which Device an Instance shows, `keeping` what is written down of it, and `inventory` does so. Where it
+is enabled, `probing` asks the devices that no Instance shows, and `answers` says what is written down of that. Devices
 are made and kept here, and never deleted.
 """
 

@@ -96,7 +96,7 @@ def recognise(sighting: Sighting, known: Known, *, now: datetime, patience: floa
             waits.append(Undecided(device.metadata.name))
         elif (flashed := _flash_gave(device, sighting.application)) is not None:
             until = flashed + timedelta(seconds=patience)
-            if not _still_found(device, known, sighting.endpoint):
+            if not _still_found(device, known, sighting.place):
                 changed.append(device)
             elif now < until:
                 waits.append(Undecided(device.metadata.name, until))
@@ -115,7 +115,7 @@ def is_same(sighting: Sighting, device: Device) -> bool:
         or sighting.uid in device.status.instances
         or (sighting.certificate and sighting.certificate == device.status.certificate)
         or (
-            canonical_endpoint(device.spec.endpoint) == sighting.endpoint
+            canonical_endpoint(device.spec.endpoint) == sighting.place
             and device.spec.configuration in {"", sighting.configuration}
         )
     )
@@ -130,7 +130,7 @@ def names_for(sighting: Sighting) -> tuple[str, str]:
         stem = f"{_label(sighting.type) or 'device'}-{readable}"
         return (stem if len(stem) <= LONGEST_LABEL else _joined(stem, digest[:_DIGITS])), _joined(stem, digest[:16])
     stem = _label(sighting.configuration) or "device"
-    digest = _digest("endpoint", sighting.configuration, sighting.endpoint)
+    digest = _digest("endpoint", sighting.configuration, sighting.place)
     return _joined(stem, digest[:_DIGITS]), _joined(stem, digest[:16])
 
 
@@ -141,7 +141,7 @@ def _clues(sighting: Sighting, known: Known) -> Iterable[tuple[Clue, list[Device
     yield Clue.INSTANCE, _agreeing(sighting, known.with_instance(sighting.uid))
     if sighting.certificate:
         yield Clue.CERTIFICATE, _agreeing(sighting, known.with_certificate(sighting.certificate))
-    here = _agreeing(sighting, known.with_endpoint(sighting.endpoint))
+    here = _agreeing(sighting, known.with_endpoint(sighting.place))
     yield Clue.ENDPOINT, [device for device in here if device.spec.configuration in {"", sighting.configuration}]
 
 
@@ -150,7 +150,7 @@ def _agreeing(sighting: Sighting, devices: Iterable[Device]) -> list[Device]:
 
 
 def _at_endpoint(sighting: Sighting, known: Known) -> list[Device]:
-    return sorted(_agreeing(sighting, known.with_endpoint(sighting.endpoint)), key=_age)
+    return sorted(_agreeing(sighting, known.with_endpoint(sighting.place)), key=_age)
 
 
 def _flash_gave(device: Device, application: str) -> datetime | None:

@@ -2,19 +2,22 @@
 
 Two loops. The one for Instances finds the Device that an Instance shows, or makes it, and notes the Instance's uid on
 it. The one for Devices keeps each true to what its Instances show, and marks it Stale when none has for a while. The
-operator adds both with `add_inventory`. Nothing here deletes a Device, or touches what a flash has written on it.
+operator adds both with `add_inventory`, and the one of `probing` where devices may be asked. Nothing here deletes a
+Device, or touches what a flash has written on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
 from edgewright.api.device import Device, DeviceSpec
 from edgewright.api.instance import Instance
+from edgewright.api.probing import Asks
 from edgewright.controllers.inventory.identity import Clue, Recognised, Undecided, Unknown, is_same, recognise
 from edgewright.controllers.inventory.keeping import View, kept, labels_of, latest_of, look_again, spec_of
+from edgewright.controllers.inventory.probing import Probing
 from edgewright.controllers.inventory.sightings import Sighting, canonical_endpoint, canonical_serial, sighting_of
 from edgewright.controllers.ledger import Ledger
 from edgewright.controllers.settings import Settings
@@ -38,9 +41,16 @@ _WORKERS: Final = 4
 _SOON: Final = 0.2
 
 
-def add_inventory(manager: Manager, settings: Settings, clock: Clock) -> None:
-    """Adds the inventory to a manager; it works where Akri is not installed (yet), with nothing to do."""
+def add_inventory(manager: Manager, settings: Settings, clock: Clock, *, asks: Asks | None = None) -> None:
+    """Adds the inventory to a manager; it works where Akri is not installed (yet), with nothing to do.
+
+    With `asks`, the devices that no Instance shows are asked themselves what they run.
+    """
     inventory = Inventory(manager, settings, clock)
+    if asks is not None:
+        probing = Probing(manager, inventory, asks, settings, clock)
+        inventory.asked = probing.looks_after
+        probing.add(manager)
     manager.controller(
         "discovery",
         inventory.discover,
@@ -70,6 +80,8 @@ class Inventory:
         # What only this process saw happen; after a restart the times on the objects are good enough.
         self._told: dict[str, datetime] = {}
         self._vanished: dict[Key, datetime] = {}
+        self.asked: Callable[[Device], bool] = lambda _: False
+        """Whether a device is asked itself while no Instance shows it."""
         devices = self.devices.cache
         devices.add_index(_SERIAL, _serials)
         devices.add_index(_INSTANCE, lambda device: device.status.instances)
@@ -167,7 +179,7 @@ class Inventory:
         if sighting.uid not in device.status.instances and not device.deleting:
             if isinstance(verdict, Recognised):
                 self._say_recognised(sighting, verdict)
-            await self._write(device, self._view(device, sighting), now)
+            await self._write(device, self.view(device, sighting), now)
         return DONE
 
     async def keep(self, key: Key) -> Result:
@@ -177,7 +189,7 @@ class Inventory:
             self._vanished.pop(key, None)
             return DONE
         now = self._clock.now()
-        view = self._view(device)
+        view = self.view(device)
         if view.sightings:
             self._vanished.pop(key, None)
         device = await self._write(device, view, now)
@@ -186,7 +198,7 @@ class Inventory:
 
     def _say_recognised(self, sighting: Sighting, verdict: Recognised) -> None:
         name = verdict.device.metadata.name
-        elsewhere = sorted({each.endpoint for each in self.sightings_of(verdict.device)} - {sighting.endpoint})
+        elsewhere = sorted({each.place for each in self.sightings_of(verdict.device)} - {sighting.place})
         if verdict.others:
             _log.warning("several Devices may be meant, the oldest counts", device=name, others=verdict.others)
         elif verdict.clue is Clue.SERIAL and elsewhere:
@@ -229,13 +241,15 @@ class Inventory:
             device = self.devices.wrote(await self._api.write_status(device, wanted.status))
         return device
 
-    def _view(self, device: Device, *more: Sighting) -> View:
+    def view(self, device: Device, *more: Sighting) -> View:
+        """What is known about a Device now, with what was sighted of it a moment ago."""
         sightings = {each.uid: each for each in (*self.sightings_of(device), *more)}
         latest = latest_of(tuple(sightings.values()))
         return View(
             sightings=tuple(sightings.values()),
             vanished=self._vanished.get(device.key),
             told=None if latest is None else self._told.get(latest.uid),
+            asked=latest is None and self.asked(device),
         )
 
 
@@ -251,7 +265,7 @@ def _serials(device: Device) -> Iterator[str]:
 def _endpoints(instance: Instance) -> Iterator[str]:
     sighting = sighting_of(instance)
     if sighting is not None:
-        yield sighting.endpoint
+        yield sighting.place
 
 
 def _properties(instance: Instance) -> tuple[str, dict[str, str]]:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from edgewright.api.device import MOST_INSTANCES, STALE, Device, DeviceSpec, DeviceStatus, LastFlash, Mark
+from edgewright.api.device import DIFFERS, MOST_INSTANCES, STALE, Device, DeviceSpec, DeviceStatus, Discovered, Mark
 from edgewright.controllers.inventory.sightings import Sighting
 from edgewright.controllers.settings import Timing
 from edgewright.runtime.conditions import FALSE, TRUE, condition, is_true, set_condition
@@ -36,6 +36,8 @@ class View:
     """When this process saw its last Instance go; None where it did not."""
     told: datetime | None = None
     """When this process saw its latest Instance tell something new; None where it did not."""
+    asked: bool = False
+    """Whether the device itself is asked while no Instance shows it: `probing` says then whether it is stale."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +100,39 @@ def look_again(device: Device, view: View, *, now: datetime, timing: Timing) -> 
         return max(0.0, (last - now).total_seconds() + wait)
     if not _can_be_stale(device) or is_true(device.status.conditions, STALE):
         return None
-    return max(0.0, (_last_sign(device, view, now) - now).total_seconds() + timing.stale_after)
+    if view.asked:
+        return timing.stale_after  # it may turn out that nobody can ask it
+    return max(0.0, (last_sign(device, view, now) - now).total_seconds() + timing.stale_after)
 
 
-def is_old_news(sighting: Sighting, told: datetime | None, flash: LastFlash | None) -> bool:
-    """Whether the Instance still tells what the device ran before its last flash.
+def is_old_news(sighting: Sighting, status: DeviceStatus, told: datetime | None) -> bool:
+    """Whether what the Instance tells is older than what is known of the device; `told` is when it changed, if seen.
 
-    Akri needs a while to ask again. What an Instance told after the flash counts, and so does a version that the device
-    had neither before nor after it, for then somebody else has changed it since.
+    Akri asks a device when it finds it and need not ask again: an Instance that tells what it always told says nothing
+    about what flashes have made of the device since. One that tells something new, or that is new itself, does.
     """
-    if flash is None or flash.time is None or not flash.version_after:
+    said, flash = status.discovered, status.last_flash
+    if said is not None and said.instance == sighting.uid:
+        if said == discovered_by(sighting):
+            return True
+        # It changed; where nobody saw when, that was while no operator ran, and so after the last flash ended.
+        return told is not None and flash is not None and flash.time is not None and told <= flash.time
+    if flash is None or flash.time is None:
         return False
-    return max(sighting.since, told or sighting.since) <= flash.time and sighting.version in {"", flash.version_before}
+    if not flash.version_after and sighting.uid not in status.instances:
+        return False  # it was found in the course of a flash that read nothing afterwards
+    return max(sighting.since, told or sighting.since) <= flash.time
+
+
+def discovered_by(sighting: Sighting) -> Discovered:
+    """What the Instance tells that a flash may change."""
+    return Discovered(instance=sighting.uid, application=sighting.application, version=sighting.version)
+
+
+def last_sign(device: Device, view: View, now: datetime) -> datetime:
+    """When the device was last there, as far as anybody knows."""
+    known = (device.status.last_seen, view.vanished, device.metadata.creation_timestamp)
+    return max((moment for moment in known if moment is not None), default=now)
 
 
 def _seen(device: Device, latest: Sighting, view: View, *, now: datetime, timing: Timing) -> DeviceStatus:
@@ -117,41 +140,39 @@ def _seen(device: Device, latest: Sighting, view: View, *, now: datetime, timing
     conditions = status.conditions
     if is_true(conditions, STALE):
         conditions = set_condition(conditions, condition(STALE, FALSE, "Seen", "Akri sees it again."), now=now)
-    old = is_old_news(latest, view.told, status.last_flash)
+    if is_true(conditions, DIFFERS):
+        discovered = condition(DIFFERS, FALSE, "Discovered", "Akri sees it: what it tells counts.")
+        conditions = set_condition(conditions, discovered, now=now)
+    old = is_old_news(latest, status, view.told)
     new = msgspec.structs.replace(
         status,
         application=status.application if old else latest.application or status.application,
         version=status.version if old else latest.version or status.version,
         instances=_with_instances(status.instances, view.sightings),
+        discovered=discovered_by(latest),
         conditions=conditions,
     )
     due = status.last_seen is None or (now - status.last_seen).total_seconds() >= timing.seen_every
-    return msgspec.structs.replace(new, last_seen=_whole_seconds(now)) if due or new != status else status
+    return msgspec.structs.replace(new, last_seen=whole_seconds(now)) if due or new != status else status
 
 
 def _unseen(device: Device, view: View, *, now: datetime, timing: Timing) -> DeviceStatus:
     status = device.status
-    if not _can_be_stale(device) or is_true(status.conditions, STALE):
+    if not _can_be_stale(device) or is_true(status.conditions, STALE) or view.asked:
         return status
-    last = _last_sign(device, view, now)
+    last = last_sign(device, view, now)
     if now < last + timedelta(seconds=timing.stale_after):
         return status
-    message = f"No Akri Instance shows it since {_whole_seconds(last):%Y-%m-%d %H:%M:%S} UTC."
+    message = f"No Akri Instance shows it since {whole_seconds(last):%Y-%m-%d %H:%M:%S} UTC."
     stale = condition(STALE, TRUE, "NotSeen", message)
     return msgspec.structs.replace(
-        status, last_seen=_whole_seconds(last), conditions=set_condition(status.conditions, stale, now=now)
+        status, last_seen=whole_seconds(last), conditions=set_condition(status.conditions, stale, now=now)
     )
 
 
 def _can_be_stale(device: Device) -> bool:
     """One that people wrote and Akri never saw is not expected to be seen."""
     return is_ours(device) or bool(device.status.instances)
-
-
-def _last_sign(device: Device, view: View, now: datetime) -> datetime:
-    """When the device was last there, as far as anybody knows."""
-    known = (device.status.last_seen, view.vanished, device.metadata.creation_timestamp)
-    return max((moment for moment in known if moment is not None), default=now)
 
 
 def _with_instances(uids: tuple[str, ...], sightings: Iterable[Sighting]) -> tuple[str, ...]:
@@ -173,5 +194,6 @@ def _share(name: str) -> float:
     return zlib.crc32(name.encode()) / 0xFFFFFFFF
 
 
-def _whole_seconds(moment: datetime) -> datetime:
+def whole_seconds(moment: datetime) -> datetime:
+    """The moment as it is written on a Device."""
     return moment.astimezone(UTC).replace(microsecond=0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from edgewright.api.endpoint import one_spelling
 from edgewright.api.instance import Instance
 from edgewright.runtime.objects import Key
 
@@ -63,6 +64,7 @@ class Sighting:
     """When the Instance was made."""
     configuration: str
     endpoint: str
+    """Where the device is, as the Instance says."""
     serials: tuple[str, ...] = ()
     """Everything that identifies the hardware, in one spelling each, the most telling first."""
     certificate: str = ""
@@ -70,6 +72,11 @@ class Sighting:
     application: str = ""
     version: str = ""
     protocol: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where the device is, in one spelling: what endpoints are compared by."""
+        return canonical_endpoint(self.endpoint)
 
     def contradicts(self, serial: str) -> bool:
         """Whether a device with this serial must be another one."""
@@ -79,7 +86,7 @@ class Sighting:
 def sighting_of(instance: Instance) -> Sighting | None:
     """What the Instance tells; None where it shows nothing that could be flashed, for it has no address."""
     properties = {name.upper(): value.strip() for name, value in instance.spec.broker_properties.items()}
-    endpoint = canonical_endpoint(properties.get("HOST_ENDPOINT", ""))
+    endpoint = properties.get("HOST_ENDPOINT", "").casefold()
     if not endpoint or len(endpoint) > _LONGEST_ENDPOINT:
         return None
     metadata = instance.metadata
@@ -108,8 +115,8 @@ def canonical_serial(serial: str) -> str:
 
 
 def canonical_endpoint(endpoint: str) -> str:
-    """One spelling for each endpoint."""
-    return endpoint.strip().casefold()
+    """One spelling for each endpoint, also where a handler of its own tells one that is no address."""
+    return one_spelling(endpoint) or endpoint.strip().casefold()
 
 
 def _serials(properties: Mapping[str, str]) -> tuple[str, ...]:

@@ -93,6 +93,13 @@ class Driver(Protocol):
     """Whether nobody on the network can change what the device gets; where not, the job must allow it."""
     safe_to_interrupt: ClassVar[bool]
     """Whether a flash that is cut off while writing does no harm."""
+    says_type: ClassVar[bool]
+    """Whether every device of this protocol says what type it is: one that does not is then no device that a job for a
+    type may flash. Where it is False (SMP has no such question that all devices answer), a type that the device does
+    not say cannot be compared. A driver of others that has no such attribute counts as False.
+    """
+    shows_certificate: ClassVar[bool]
+    """Whether `inspect` asks for a certificate, so that one that is missing tells something; as above."""
 
     async def inspect(self, endpoint: str) -> Identity:
         """Asks the device what it is; Ended(UNREACHABLE) where it does not answer within a few seconds."""

@@ -1,30 +1,30 @@
 """ESP32 secure OTA: the device is told an address, dials it over TLS, shows its certificate and gets the firmware.
 
 The flasher calls it for protocol esp32. On the wire it is what the published firmware expects. It gives the firmware
-only to who shows the certificate of /onboard and is recognised by the attestation service, where there is one; the
-device writes the slot that it does not run, so that a transfer that is cut does no harm.
+only to who shows the certificate of /onboard and is recognised by the attestation service, where there is one, and to
+one at a time (see `serving`); the device writes the slot that it does not run, so that a transfer that is cut does no
+harm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import ClassVar, Final
 
 from edgewright.api.flashing import OTA_PORT, Outcome
 from edgewright.api.flashing import Protocol as ProtocolName
-from edgewright.devices.drivers.delivery import deliver
-from edgewright.devices.drivers.door import Caller, Door
+from edgewright.devices.drivers.door import Door
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.drivers.esp_device import (
     Timing,
+    addresses_of,
     ask_certificate,
-    host_of,
     inspect_device,
     order_update,
     watch_reboot,
 )
+from edgewright.devices.drivers.serving import Serving
 from edgewright.devices.firmware.esp import check_esp_image, chip_of
 from edgewright.devices.timescale import time_scale
 
@@ -39,11 +39,15 @@ class Esp32:
     dials_back: ClassVar[bool] = True
     protected: ClassVar[bool] = True
     safe_to_interrupt: ClassVar[bool] = True
+    says_type: ClassVar[bool] = True
+    shows_certificate: ClassVar[bool] = True
 
     def __init__(self, *, timing: Timing | None = None, port: int = OTA_PORT) -> None:
         """`timing` is by default that of real devices, scaled as EDGEWRIGHT_TIME_SCALE says."""
         self._timing = Timing().scaled(time_scale()) if timing is None else timing
         self._port = port
+        self._left = False
+        """Whether the device was seen to go away before `flash` was over."""
 
     async def inspect(self, endpoint: str) -> Identity:
         """Asks the device what it is, and for its certificate."""
@@ -73,23 +77,34 @@ class Esp32:
             self._port,
             tls=around.tls,
             certificate=device.certificate,
-            device_host=host_of(endpoint),
+            own=await addresses_of(endpoint, self._timing),
             patience=self._timing.introduction,
+            courtesy=self._timing.courtesy,
+            spared=self._timing.spared,
             log=around.log,
         )
+        self._left = False
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(door)
             except OSError as error:
                 raise Ended(Outcome.FAILED, f"cannot listen on {around.listen}:{self._port}: {error}") from error
             patience = await self._order(endpoint, around)
-            await self._serve(door, image.content, device.certificate, around, patience)
+            serving = Serving(door, image.content, endpoint, device, around, timing=self._timing)
+            self._left = await serving.until_taken(patience)
 
     async def verify(
         self, endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings
     ) -> Identity:
-        """Watches the device restart and settle; where it never restarts, what it said last, with `boots` as before."""
-        return await watch_reboot(endpoint, before, wanted, facts, around, timing=self._timing)
+        """Watches the device restart and settle; where it never restarts, what it said last, with `boots` as before.
+
+        The certificate is asked for again: published firmware makes it from what is in the device's flash, so that by
+        the one from before nobody would know the device any more.
+        """
+        after = await watch_reboot(endpoint, before, wanted, facts, around, timing=self._timing, left=self._left)
+        with suppress(Ended):  # it has just answered, and what it runs does not hang on this
+            after = replace(after, certificate=await ask_certificate(endpoint, self._timing) or after.certificate)
+        return after
 
     async def _order(self, endpoint: str, around: Surroundings) -> float:
         """Tells the device to come, and gives the seconds that it may take to do so."""
@@ -109,48 +124,3 @@ class Esp32:
             Outcome.FAILED if later else Outcome.REFUSED,
             f"the device at {endpoint} answered the order to update with HTTP {answer.status}",
         )
-
-    async def _serve(
-        self, door: Door, content: bytes, certificate: bytes, around: Surroundings, patience: float
-    ) -> None:
-        """Gives the firmware to the device when it calls, and again when it was cut off and calls again."""
-        caller = await door.next_caller(patience)
-        if caller is None:
-            others = f"; {door.turned_away} other calls, the last from {door.last_reason}" if door.turned_away else ""
-            raise Ended(
-                Outcome.UNREACHABLE,
-                f"the device was told to dial {around.external_address} and did not within {patience:g} s{others}",
-            )
-        attest = around.attest
-        while True:
-            around.log(f"the device dialled in from {caller.address}")
-            try:
-                if attest is not None:
-                    await self._attest(caller, certificate, attest)
-                    attest = None  # it would say the same of the same certificate, and others wait for it
-                around.written()
-                delivery = await deliver(
-                    caller.stream,
-                    content,
-                    progress=around.progress,
-                    stall=self._timing.stall,
-                    farewell=self._timing.farewell,
-                )
-            finally:
-                caller.stream.abort()
-            around.log(delivery.message)
-            if delivery.whole:
-                return
-            caller = await door.next_caller(self._timing.redial)
-            if caller is None:
-                again = f"it did not dial again within {self._timing.redial:g} s"
-                raise Ended(Outcome.FAILED, f"{delivery.message}; {again}")
-
-    async def _attest(self, caller: Caller, certificate: bytes, attest: Callable[[bytes], Awaitable[None]]) -> None:
-        try:
-            await attest(certificate)
-        except Ended:
-            # Hung up properly before the first byte, the device knows that it gets nothing and keeps what it has.
-            with suppress(OSError):
-                await caller.stream.say_goodbye()
-            raise

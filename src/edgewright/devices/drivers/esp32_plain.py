@@ -28,6 +28,8 @@ class Esp32Plain:
     dials_back: ClassVar[bool] = False
     protected: ClassVar[bool] = False
     safe_to_interrupt: ClassVar[bool] = True
+    says_type: ClassVar[bool] = True
+    shows_certificate: ClassVar[bool] = False
 
     def __init__(self, *, timing: Timing | None = None, port: int = PLAIN_PORT) -> None:
         """`timing` is by default that of real devices, scaled as EDGEWRIGHT_TIME_SCALE says."""

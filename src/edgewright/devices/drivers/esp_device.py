@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import ipaddress
 import math
+import socket
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -43,18 +45,41 @@ class Timing:
     """One answer while the device is watched: it is away if it takes longer twice in a row."""
     steady: int = 3
     """How many equal answers in a row are believed."""
-    hold: float = 2.0
-    """For how long the wanted version must be reported."""
+    hold: float = 10.0
+    """For how long the wanted version must be reported without a break; every device takes so much longer.
+
+    A firmware that crashes answers for a moment each time it starts, until the boot loader goes back to the other slot.
+    The chip's watchdogs look after 5 s (tasks) and 9 s (boot) by default: in 10 s both have had their say, and a boot
+    loop with WiFi has gone round more than once. What fails later than that is drift, which discovery shows.
+    """
     settle: float = 8.0
     """For how long any other one must be: the device may be trying to start what it has been given."""
     reboot: float = 60.0
     """After this long without a reboot there will be none; the published firmware waits 4 s."""
     dial: float = 90.0
     """By when the device must have dialled: the published firmware tries 20 times, 4 s apart."""
+    courtesy: float = 2.0
+    """How long one that calls from another address than the device's waits for the device itself, which needs one to
+    three seconds to introduce itself. Where a NAT or a LoadBalancer hides addresses, every flash takes so much longer.
+    """
+    leave: float = 12.0
+    """By when a device must be seen to go away after such a one took everything: it restarts after 4 s, and two
+    questions without an answer tell that it did. Then the next one gets its turn.
+    """
+    turn: float = 120.0
+    """How long such a one may take for the transfer while others wait."""
+    late: float = 20.0
+    """By when, after the order, the device itself may still call though such a one has had its turn: a copy may call
+    from near, and faster than a LoadBalancer lets the device through, which tries every 4 s.
+    """
     redial: float = 12.0
     """By when it must have dialled again after its transfer was cut; older firmware does, newer does not."""
     introduction: float = 15.0
     """How long a caller may take for the TLS handshake and its certificate; a device needs one to three seconds."""
+    spared: float = 5.0
+    """For how long it keeps its place all the same where every place is taken: then one that has not introduced itself
+    makes room for the next, which may be the device.
+    """
     stall: float = 30.0
     """How long a device may take nothing of the transfer: it erases its flash at the beginning."""
     farewell: float = 10.0
@@ -71,6 +96,10 @@ class Timing:
             "settle": 10 * _FASTEST_POLL,
             "reboot": 5.0,
             "dial": 10.0,
+            "courtesy": 2 * _FASTEST_POLL,
+            "leave": 1.0,
+            "turn": 10.0,
+            "late": 1.0,
             "redial": 1.0,
         }
         changed = {name: max(getattr(self, name) * scale, floor) for name, floor in at_least.items()}
@@ -181,20 +210,29 @@ async def order_update(endpoint: str, address: str, timing: Timing) -> Answer:
 class RebootWatch:
     """Decides from a device's answers and silences when it has restarted and what it runs for good. Pure."""
 
-    def __init__(self, before: Identity, wanted: str, facts: Facts, *, timing: Timing, now: float) -> None:
-        """`before` is what it said before it was flashed, `wanted` the version that it shall report."""
+    def __init__(
+        self, before: Identity, wanted: str, facts: Facts, *, timing: Timing, now: float, away: bool = False
+    ) -> None:
+        """`before` is what it said before it was flashed, `wanted` the version that it shall report; `away` tells that
+        it was seen to go away already.
+        """
         self._before = before
         self._wanted = wanted
         self._build = facts.build
         self._timing = timing
         self._give_up = now + timing.reboot
         self._misses = 0
-        self._away = False
+        self._away = away
         self.rebooted = False
         """Whether a reboot was seen."""
         self._latest: Identity | None = None
         self._equal = 0
         self._since = math.inf
+
+    @property
+    def left(self) -> bool:
+        """Whether it went away, or has restarted without that being seen."""
+        return self._away or self.rebooted
 
     def missed(self, *, refused: bool) -> None:
         """It did not answer; `refused` tells that nobody listens, which is no lost packet but a device in mid-boot."""
@@ -240,12 +278,39 @@ class RebootWatch:
         return dataclasses.replace(said, certificate=self._before.certificate, boots=boots)
 
 
-async def watch_reboot(
-    endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings, *, timing: Timing
-) -> Identity:
-    """Asks the device until it has restarted and its answers are settled; for ever where it stays away."""
+async def until_it_leaves(endpoint: str, before: Identity, *, timing: Timing) -> None:
+    """Asks the device until it does not answer any more, or otherwise than before; for ever where it stays."""
     now = asyncio.get_running_loop().time
-    watch = RebootWatch(before, wanted, facts, timing=timing, now=now())
+    watch = RebootWatch(before, "", Facts(), timing=timing, now=now())
+    while True:
+        try:
+            watch.heard(await ask_info(endpoint, timeout=timing.glance), now())
+        except OSError as error:
+            if is_silence(error):
+                watch.missed(refused=isinstance(error, ConnectionRefusedError))
+        except NotUnderstood:
+            watch.confused()
+        if watch.left:
+            return
+        await asyncio.sleep(timing.poll)
+
+
+async def watch_reboot(
+    endpoint: str,
+    before: Identity,
+    wanted: str,
+    facts: Facts,
+    around: Surroundings,
+    *,
+    timing: Timing,
+    left: bool = False,
+) -> Identity:
+    """Asks the device until it has restarted and its answers are settled; for ever where it stays away.
+
+    `left` tells that it was seen to go away already.
+    """
+    now = asyncio.get_running_loop().time
+    watch = RebootWatch(before, wanted, facts, timing=timing, now=now(), away=left)
     state = ""
     while True:
         try:
@@ -298,6 +363,21 @@ def host_of(endpoint: str) -> str:
     if endpoint.startswith("["):
         return endpoint[1:].partition("]")[0]
     return endpoint if endpoint.count(":") > 1 else endpoint.partition(":")[0]
+
+
+async def addresses_of(endpoint: str, timing: Timing) -> frozenset[str]:
+    """The addresses that a device at this endpoint may call from; none where its name stands for none."""
+    host = host_of(endpoint)
+    try:
+        return frozenset({str(ipaddress.ip_address(host))})
+    except ValueError:
+        pass
+    try:
+        async with asyncio.timeout(timing.ask):
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return frozenset()
+    return frozenset(str(entry[4][0]) for entry in found)
 
 
 def url_of(endpoint: str, path: str) -> str:

@@ -1,8 +1,8 @@
 """MCUboot devices by SMP, as Zephyr's devices speak it: over UDP, and over a serial line that is served on TCP.
 
 The flasher calls the verbs. An image is given to the slot that does not run, tried out at a restart, and confirmed only
-when it answered and says the right version; a device that does not get that far goes back by itself. Nothing here ever
-marks an image as permanent before it ran.
+when it has answered for a while and says the right version; a device that does not get that far goes back by itself.
+Nothing here ever marks an image as permanent before it ran.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ class _Smp:
     protected: ClassVar[bool] = False
     # Until the image is marked for a try, the device starts what it ran before, whatever is in the other slot.
     safe_to_interrupt: ClassVar[bool] = True
+    # The question for the platform is an option of the firmware, and it names the board as its maker spells it.
+    says_type: ClassVar[bool] = False
+    shows_certificate: ClassVar[bool] = False
     _answers_itself: ClassVar[bool]
     """Whether nobody but the device can refuse a connection; else somebody who serves its line may be what is gone."""
 
@@ -83,6 +86,7 @@ class _Smp:
                 if now is not None and now.build == build:
                     around.written()
                     around.log("the device runs these very bytes already: nothing is sent, it is only restarted")
+                    around.progress(len(image.content), len(image.content))  # from here on a stop would do harm
                     doing = "keep what it runs"
                     await self._keep(session, now)
                 else:
@@ -93,6 +97,7 @@ class _Smp:
                         await session.upload(image.content, progress=around.progress)
                     else:
                         around.log("the device holds the image in its other slot already: it is not sent again")
+                        around.progress(len(image.content), len(image.content))
                     doing = "try the image"
                     await self._try_out(session, build, around)
                 doing = "restart"
@@ -131,9 +136,18 @@ class _Smp:
         return Session(self._wire(endpoint), self._timing)
 
     async def _keep(self, session: Session, now: Slot) -> None:
-        """Confirms what runs, since an image on trial would be left at the restart."""
-        if not now.confirmed:
-            await session.confirm()
+        """Confirms what runs, if it stays up, since an image on trial would be left at the restart."""
+        if now.confirmed:
+            return
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._timing.hold
+        while clock() < until:
+            await asyncio.sleep(self._timing.poll)
+            after = running(await session.slots())
+            if after is None or after.build != now.build:
+                told = after.version if after is not None else "nothing"
+                raise Ended(Outcome.REVERTED, f"the device tried out {now.version}, and went back to {told}")
+        await session.confirm()
 
     async def _try_out(self, session: Session, build: str, around: Surroundings) -> None:
         if holding(await session.slots(), build) is None:
@@ -155,6 +169,7 @@ class _Smp:
         now = running(slots)
         if now is None or now.confirmed:
             return slots
+        around.written()
         around.log(f"the device tries out {now.version}, which nobody confirmed: it is restarted to leave that first")
         await session.restart()
         await session.let_it_start()
@@ -209,13 +224,17 @@ class _Watch:
         self._restarted = False
         self._last: tuple[Standing, Slot | None] | None = None
         self._equal = 0
+        self._up_since: float | None = None
+        """Since when it has answered with the new image, without a break."""
         self._confirms = 0
-        self._since = asyncio.get_running_loop().time()
+        self._clock = asyncio.get_running_loop().time
+        self._since = self._clock()
 
     def away(self, *, restarts: bool) -> None:
         """The device could not be asked, because it restarts or for another reason."""
         self._restarted = self._restarted or restarts
         self._equal = 0
+        self._up_since = None
 
     async def follow(self, session: Session) -> Identity | None:
         """Asks until it is over; Silent where the device goes away meanwhile.
@@ -223,11 +242,12 @@ class _Watch:
         None where somebody else flashes and has not come to an end: a line that is served to one at a time is theirs.
         """
         while True:
-            slots = await session.slots(tries=1)
+            slots = await session.slots(tries=self._tries())
             self._restarted = self._restarted or _BANNER in session.console
             stands, now = standing(slots, self._before, self._facts, given=self._given), running(slots)
             self._equal = self._equal + 1 if (stands, now) == self._last else 1
             self._last = stands, now
+            self._up_since = (self._up_since or self._clock()) if stands is Standing.NEW else None
             if now is None or stands is Standing.NOT_YET:
                 if not self._given:
                     return None
@@ -235,11 +255,24 @@ class _Watch:
             elif stands is not Standing.NEW:
                 if self._equal >= self._timing.stable and self._seen_to_restart(now):
                     raise self._not_kept(stands, now)
-            elif not now.confirmed and now.version == self._wanted:
-                await self._confirm(session)
-            elif self._equal >= self._timing.stable and self._seen_to_restart(now):
-                return self._seen(_identity(slots, await session.platform()))
+            elif self._stays_up(now):
+                if not now.confirmed and now.version == self._wanted:
+                    await self._confirm(session)
+                elif self._equal >= self._timing.stable and self._seen_to_restart(now):
+                    return self._seen(_identity(slots, await session.platform()))
             await asyncio.sleep(self._timing.poll)
+
+    def _tries(self) -> int | None:
+        """How often a question is asked: a silence tells of a restart, but what is new has had it, and would go back
+        at another.
+        """
+        last = self._last[1] if self._last is not None and self._up_since is not None else None
+        return None if last is not None and last.build != self._before.build else 1
+
+    def _stays_up(self, now: Slot) -> bool:
+        """Whether the new image has answered for so long that it may be kept; one that is not kept need not."""
+        up = self._clock() - self._up_since if self._up_since is not None else 0.0
+        return up >= self._timing.hold or now.version != self._wanted
 
     async def _confirm(self, session: Session) -> None:
         if self._confirms == self._timing.tries:
@@ -250,15 +283,14 @@ class _Watch:
 
     async def _insist(self, session: Session) -> None:
         """Orders the restart again where the first order was lost: the image is still waiting for it."""
-        clock = asyncio.get_running_loop().time
-        if clock() - self._since > self._timing.restart:
+        if self._clock() - self._since > self._timing.restart:
             self._around.log("the device has not restarted: it is told again")
-            self._since = clock()
+            self._since = self._clock()
             await session.restart()
 
     def _seen_to_restart(self, now: Slot) -> bool:
         """Whether a restart was seen; or has been waited for so long that it went by unseen, if there was one."""
-        waited = asyncio.get_running_loop().time() - self._since > self._timing.restart
+        waited = self._clock() - self._since > self._timing.restart
         return now.build != self._before.build or self._restarted or waited
 
     def _seen(self, device: Identity) -> Identity:

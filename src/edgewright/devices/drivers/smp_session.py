@@ -53,6 +53,10 @@ class Timing:
     """For a restart that was ordered to begin."""
     stable: int = 2
     """How many equal answers in a row count."""
+    hold: float = 10.0
+    """For how long a new image must answer before it is kept: one that crashes does for a moment each time it starts,
+    and once it is kept there is no way back.
+    """
 
     def scaled(self, scale: float) -> Timing:
         """The same for devices that live faster or slower."""
@@ -66,6 +70,7 @@ class Timing:
             boot=self.boot * scale,
             restart=self.restart * scale,
             stable=self.stable,
+            hold=self.hold * scale,
         )
 
 

@@ -13,11 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from edgewright.api.endpoint import BadEndpoint, parse_endpoint
 from edgewright.api.flashing import (
+    NOTE_FOLDER_VARIABLE,
     PULL_FOLDER,
+    PULL_FOLDER_VARIABLE,
     SCRATCH_FOLDER,
     SIGNATURE_FOLDER,
+    SIGNATURE_FOLDER_VARIABLE,
     TLS_FOLDER,
+    TLS_FOLDER_VARIABLE,
     Protocol,
     Role,
     Variable,
@@ -29,10 +34,6 @@ from edgewright.devices.timescale import time_scale
 
 ATTESTATION_HOST: Final = "DICE_AUTH_SERVICE_SERVICE_HOST"
 """Where Kubernetes tells the address of the published attestation service."""
-TLS_FOLDER_VARIABLE: Final = "EDGEWRIGHT_TLS_FOLDER"
-PULL_FOLDER_VARIABLE: Final = "EDGEWRIGHT_PULL_FOLDER"
-SIGNATURE_FOLDER_VARIABLE: Final = "EDGEWRIGHT_SIGNATURE_FOLDER"
-NOTE_FOLDER_VARIABLE: Final = "EDGEWRIGHT_NOTE_FOLDER"
 DEFAULT_TIMEOUT: Final = 600.0
 
 _Word = TypeVar("_Word", Role, VersionPolicy)
@@ -58,6 +59,8 @@ class Order:
     """The digest to pull instead of the tag."""
     recorded: str = ""
     """The digest of the firmware that the device is known to run."""
+    recorded_certificate: str = ""
+    """The SHA-256 of the certificate that the device is known by, in hex; empty: of none."""
     uuid: str = ""
     endpoint: str
     device: str = ""
@@ -94,8 +97,9 @@ def read_order(environ: Mapping[str, str]) -> Order:
         reference=reference,
         pinned=reader.digest(Variable.DIGEST),
         recorded=reader.digest(Variable.RECORDED_DIGEST),
+        recorded_certificate=reader.text(Variable.RECORDED_CERTIFICATE).lower(),
         uuid=reader.text(Variable.UUID),
-        endpoint=reader.place(Variable.HOST_ENDPOINT, needed="the address of the device"),
+        endpoint=_dialled(reader.place(Variable.HOST_ENDPOINT, needed="the address of the device")),
         device=reader.text(Variable.DEVICE),
         application=reader.text(Variable.APPLICATION_TYPE),
         version=reader.needed(Variable.VERSION, "the version that the device shall report afterwards"),
@@ -136,6 +140,14 @@ def check_dialling_back(order: Order) -> None:
         mistakes.append(f"{Variable.POD_IP} must be the Pod's own address, not {order.listen!r}")
     if mistakes:
         raise BadOrder(mistakes)
+
+
+def _dialled(endpoint: str) -> str:
+    """The endpoint as drivers dial it, for people may write http:// before it; what is none of ours stays as it is."""
+    try:
+        return str(parse_endpoint(endpoint))
+    except BadEndpoint:
+        return endpoint
 
 
 class _Reader:

@@ -5,17 +5,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from edgewright.api.flashing import Outcome, Role
-from edgewright.devices.drivers.driver import Identity
-from edgewright.devices.flasher.preparing import Firmware, Work, fetch, meet
+from edgewright.devices.drivers.driver import Ended, Identity
+from edgewright.devices.flasher.preparing import Firmware, Work, another_board, fetch, meet
 from edgewright.devices.flasher.proving import Verdict, is_current, prove, rebooted, runs
+from edgewright.devices.timescale import time_scale
+
+QUESTIONS: Final = 5
+"""How often a device that others have flashed is asked again whether it still runs that: it may have just started."""
+APART: Final = 2.0
+"""Seconds between two of them; all together as long as a driver watches a device that it has flashed itself."""
 
 
 async def flash(work: Work) -> Verdict:
     """Flashes the device unless it has the firmware already, and says what is proven."""
     device = await meet(work)
     firmware = await fetch(work, device)
-    verdict = nothing_to_do(work, device, firmware)
+    verdict = await nothing_to_do(work, device, firmware)
     if verdict is not None:
         work.account.saw_after(device, rebooted=False)
         return verdict
@@ -23,15 +31,32 @@ async def flash(work: Work) -> Verdict:
     return await _see(work, device, firmware)
 
 
-def nothing_to_do(work: Work, device: Identity, firmware: Firmware) -> Verdict | None:
+async def nothing_to_do(work: Work, device: Identity, firmware: Firmware) -> Verdict | None:
     """Why the device need not be written, where it need not."""
     order, wanted = work.order, firmware.wanted
-    if is_current(order, device, wanted, firmware.image.digest, firmware.facts):
+    digest, other = firmware.image.digest, another_board(work, device)
+    if is_current(order, device, wanted, digest, firmware.facts, another_board=other):
         return Verdict(Outcome.ALREADY_CURRENT, f"the device runs {wanted} of the same firmware already")
     checking = order.check or order.role is Role.CHECK
-    if checking and not order.force and runs(device, wanted, firmware.facts):
+    if checking and not order.force and runs(device, wanted, firmware.facts) and await _stays(work, device, wanted):
         return Verdict(Outcome.SUCCEEDED, f"the device reports {wanted}: checked, and not written by this run")
     return None
+
+
+async def _stays(work: Work, device: Identity, wanted: str) -> bool:
+    """Whether the device goes on as it is: what others flashed a moment ago may fail in the next."""
+    work.account.wait_for(f"the device to go on reporting {wanted}")
+    for _ in range(QUESTIONS):
+        await work.clock.sleep(APART * time_scale())
+        try:
+            again = await work.driver.inspect(work.order.endpoint)
+        except Ended as error:
+            work.account.log(f"the device reported {wanted}, but does not stay: {error.message}")
+            return False
+        if (again.version, again.build, again.boots) != (device.version, device.build, device.boots):
+            work.account.log(f"the device reported {wanted}, but does not stay: now it reports {again.version}")
+            return False
+    return True
 
 
 async def _send(work: Work, device: Identity, firmware: Firmware) -> None:

@@ -36,7 +36,7 @@ async def inspect(work: Work) -> Verdict | None:
         # Perhaps a form of firmware that only the other flasher knows.
         work.account.log(f"the firmware could not be looked at, which is left to the other flasher: {error.message}")
         return None
-    return nothing_to_do(work, device, firmware)
+    return await nothing_to_do(work, device, firmware)
 
 
 def leave_note(folder: Path, device: Identity) -> None:

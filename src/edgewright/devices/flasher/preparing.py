@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from edgewright.api.flashing import Outcome
 from edgewright.devices.drivers.driver import Driver, Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.flasher.environment import Order
-from edgewright.devices.flasher.proving import image_version, refusal, wanted_version
+from edgewright.devices.flasher.proving import image_version, is_another_board, refusal, wanted_version
 from edgewright.devices.flasher.telling import Account
 from edgewright.runtime.clock import Clock
 
@@ -64,12 +64,27 @@ async def meet(work: Work) -> Identity:
     account.saw_before(device)
     kind = device.device or "it does not say what it is"
     account.log(f"the device at {order.endpoint}: {kind}, runs {device.application} {device.version}")
-    if order.device and not device.device:
-        account.log(f"the device does not say what it is: whether it is a {order.device} cannot be checked")
-    verdict = refusal(order, device)
+    remark_another_board(work, device)
+    verdict = refusal(order, device, says_type=getattr(work.driver, "says_type", False))
     if verdict is not None:
         raise Ended(verdict.outcome, verdict.message)
+    if order.device and not device.device:
+        account.log(f"the device does not say what it is: whether it is a {order.device} cannot be checked")
     return device
+
+
+def remark_another_board(work: Work, device: Identity) -> None:
+    """Has the report say so where another board answers than the recorded one."""
+    if another_board(work, device):
+        work.account.remark(
+            "the device shows another certificate than the recorded one: another board answers at this address, or"
+            " others have changed what it runs"
+        )
+
+
+def another_board(work: Work, device: Identity) -> bool:
+    """Whether another board answers than the one that the operator has recorded for this device."""
+    return is_another_board(work.order, device, shows_certificate=getattr(work.driver, "shows_certificate", False))
 
 
 async def fetch(work: Work, device: Identity) -> Firmware:

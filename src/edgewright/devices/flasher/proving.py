@@ -6,8 +6,10 @@ the benefit of the doubt: what was not seen is not proven.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
+from edgewright.api.device_type import same_type
 from edgewright.api.flashing import Outcome, VersionPolicy
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image
 from edgewright.devices.flasher.environment import Order
@@ -38,18 +40,49 @@ def wanted_version(order: Order, carried: str) -> str:
     return carried
 
 
-def refusal(order: Order, device: Identity) -> Verdict | None:
-    """Why this device may not get the firmware, where it is not what the job says it is."""
-    if order.device and device.device and order.device.casefold() != device.device.casefold():
-        return Verdict(
-            Outcome.INCOMPATIBLE, f"the job is for {order.device}, and the device says it is {device.device}"
+def refusal(order: Order, device: Identity, *, says_type: bool) -> Verdict | None:
+    """Why this device may not get the firmware, where it is not what the job says it is.
+
+    `says_type` tells that devices of its protocol always say what they are.
+    """
+    if not order.device or same_type(order.device, device.device):
+        return None
+    if device.device:
+        told = f"the job is for {order.device}, and the device says it is {device.device}"
+    elif says_type:
+        told = (
+            f"the job is for {order.device}, and the device does not say what it is: firmware for this protocol tells"
+            " its type (`device` in /info)"
         )
-    return None
+    else:
+        return None
+    return Verdict(Outcome.INCOMPATIBLE, told)
 
 
-def is_current(order: Order, device: Identity, wanted: str, digest: str, facts: Facts) -> bool:
-    """Whether the device runs the wanted version of the same firmware, as recorded, and need not be flashed."""
-    same_firmware = bool(order.recorded) and order.recorded == digest
+def fingerprint(certificate: bytes) -> str:
+    """The SHA-256 of a certificate in hex, as it is reported and recorded; empty where there is none."""
+    return hashlib.sha256(certificate).hexdigest() if certificate else ""
+
+
+def is_another_board(order: Order, device: Identity, *, shows_certificate: bool) -> bool:
+    """Whether another board may answer than the one that the operator has recorded, by the certificate that it shows.
+
+    Published firmware makes its certificate from the board's address and what is in its flash: it is another one, too,
+    where others have flashed the board, and what is recorded does not hold for that one either. `shows_certificate`
+    tells that devices of its protocol are asked for one: then none is another one.
+    """
+    compared = bool(order.recorded_certificate) and (shows_certificate or bool(device.certificate))
+    return compared and order.recorded_certificate != fingerprint(device.certificate)
+
+
+def is_current(
+    order: Order, device: Identity, wanted: str, digest: str, facts: Facts, *, another_board: bool = False
+) -> bool:
+    """Whether the device runs the wanted version of the same firmware, as recorded, and need not be flashed.
+
+    What is recorded is about one board: it says nothing of `another_board`.
+    """
+    same_firmware = bool(order.recorded) and order.recorded == digest and not another_board
     return not order.force and same_firmware and runs(device, wanted, facts)
 
 

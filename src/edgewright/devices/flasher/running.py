@@ -71,6 +71,11 @@ async def run(
         verdict = Verdict(Outcome.FAILED, f"the environment of this Pod is wrong: {error}")
     except Ended as error:
         verdict = Verdict(error.outcome, error.message)
+    except asyncio.CancelledError:
+        if (this := asyncio.current_task()) is not None and this.cancelling():
+            raise
+        # Something inside was cancelled and nobody meant us: that must not end the process without a report.
+        verdict = Verdict(Outcome.FAILED, f"the flasher itself broke off, waiting for {account.waiting_for}")
     except Exception as error:  # the one place that lets nothing through
         for line in traceback.format_exception(error):
             account.log(line)

@@ -6,7 +6,6 @@ decides nothing, and what looks like a secret comes out neither in the log nor i
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -16,14 +15,19 @@ from typing import Final
 
 import msgspec
 
-from edgewright.api.flashing import LOG_LINES, Outcome, Report, encode_report
+from edgewright.api.flashing import (
+    LOG_LINES,
+    TERMINATION_LOG,
+    TERMINATION_LOG_VARIABLE,
+    Outcome,
+    Report,
+    encode_report,
+)
 from edgewright.devices.drivers.driver import Identity
-from edgewright.devices.flasher.proving import Verdict
+from edgewright.devices.flasher.proving import Verdict, fingerprint
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.masking import mask
 
-TERMINATION_LOG: Final = "/dev/termination-log"
-TERMINATION_LOG_VARIABLE: Final = "EDGEWRIGHT_TERMINATION_LOG"
 _LONGEST_LINE: Final = 300
 # A device's name or a server's answer must not move the cursor of whoever reads the log.
 _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ")
@@ -54,6 +58,7 @@ class Account:
         self._save = save
         self._lines: deque[str] = deque(maxlen=LOG_LINES)
         self._progress_line = ""
+        self._remark = ""
         self._sent = 0
         self._all = 0
 
@@ -110,8 +115,13 @@ class Account:
     def _saw(self, device: Identity, **fields: object) -> None:
         told = {"device": device.device, "application": device.application, **fields}
         if device.certificate:
-            told["certificate"] = hashlib.sha256(device.certificate).hexdigest()
+            told["certificate"] = fingerprint(device.certificate)
         self.note(**told)
+
+    def remark(self, line: str) -> None:
+        """Says a line that whoever reads the outcome must see as well: it follows the report's message."""
+        self.log(line)
+        self._remark = f"; {line}"
 
     def writing(self) -> None:
         """Notes that the device is being changed from now on, so that even a killed flasher has told that."""
@@ -127,7 +137,7 @@ class Account:
         self._keep_progress()
         self.note(
             outcome=verdict.outcome,
-            message=mask(verdict.message),
+            message=mask(verdict.message + self._remark),
             seconds=round(self._clock.elapsed() - self._since, 3),
             log=() if verdict.outcome.good else tuple(self._lines),
         )

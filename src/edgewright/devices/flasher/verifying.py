@@ -15,13 +15,13 @@ from typing import Final
 from edgewright.api.flashing import Outcome
 from edgewright.devices.drivers.driver import Ended, Facts, Identity
 from edgewright.devices.flasher.inspecting import read_note
-from edgewright.devices.flasher.preparing import Work, fetch
+from edgewright.devices.flasher.preparing import Work, fetch, remark_another_board
 from edgewright.devices.flasher.proving import Verdict, prove, rebooted
 
 BETWEEN: Final = 0.5
 """Seconds between two questions."""
-SETTLING: Final = 6.0
-"""Seconds that a device has at the end to show that what it reports stays."""
+SETTLING: Final = 15.0
+"""Seconds that a device has at the end to show that what it reports stays: more than drivers watch it for."""
 
 
 @dataclass(kw_only=True)
@@ -54,6 +54,7 @@ async def verify(work: Work, ending: asyncio.Future[Verdict]) -> Verdict:
 async def _until_proven(work: Work, seen: _Seen) -> Verdict:
     before = seen.before = seen.before or await _first_answer(work)
     work.account.saw_before(before)
+    remark_another_board(work, before)
     try:
         firmware = await fetch(work, before)
         seen.wanted, seen.facts = firmware.wanted, firmware.facts

@@ -87,7 +87,7 @@ def read_dockerconfig(content: bytes) -> Credentials:
     """The credentials in a .dockerconfigjson, as `kubectl create secret docker-registry` writes it; BadCredentials."""
     try:
         entries = msgspec.json.decode(content, type=_File).auths
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadCredentials(f"the pull secret is no .dockerconfigjson: {error}") from None
     found = ((place, _login(place, entry)) for place, entry in entries.items())
     return Credentials(tuple((place, login) for place, login in found if login is not None))

@@ -68,6 +68,6 @@ def read_token(body: bytes) -> str:
     """The token in the answer of a token service; empty where there is none."""
     try:
         answer = msgspec.json.decode(body, type=_Token)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return answer.token or answer.access_token

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from edgewright.api.device_type import same_type
 from edgewright.api.flashing import Outcome
 from edgewright.api.reference import is_digest
 from edgewright.devices.drivers.driver import Ended
@@ -95,7 +96,7 @@ def read(content: bytes, kind: type[T], name: str) -> T:
     """One of the documents; Ended(CORRUPT) where it is none."""
     try:
         document = msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Ended(Outcome.CORRUPT, f"{name} cannot be read: {error}") from None
     return document
 
@@ -114,10 +115,9 @@ def read_document(content: bytes, name: str) -> Document:
 def pick_entry(index: Document, device: str, name: str) -> Descriptor:
     """The entry of an index for a device; where no entry is for devices, the only one that there is."""
     entries = [each for each in index.manifests or () if not _is_attestation(each)]
-    wanted = device.casefold()
     ours = [each for each in entries if _for_devices(each)]
     for each in ours:
-        if each.platform is not None and each.platform.architecture.casefold() == wanted:
+        if each.platform is not None and same_type(each.platform.architecture, device):
             return each
     if len(entries) == 1 and (not ours or not device):
         return entries[0]
@@ -130,7 +130,7 @@ def pick_entry(index: Document, device: str, name: str) -> Descriptor:
 def check_platform(config: Config, device: str, name: str) -> None:
     """Ended(INCOMPATIBLE) where an image says that it is for another device."""
     architecture = config.architecture
-    if config.os.casefold() == DEVICE_OS and architecture and device and architecture.casefold() != device.casefold():
+    if config.os.casefold() == DEVICE_OS and architecture and device and not same_type(architecture, device):
         raise Ended(Outcome.INCOMPATIBLE, f"{name} is for {architecture} and not for {device}")
 
 

@@ -260,7 +260,7 @@ async def _reason(incoming: Incoming) -> str:
     """What a registry says about its refusal, where it says something."""
     try:
         errors = msgspec.json.decode(await incoming.read(_SMALL), type=_Errors).errors
-    except (OSError, msgspec.DecodeError, UnicodeError):
+    except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return f": {errors[0].message[:200]}" if errors and errors[0].message else ""
 

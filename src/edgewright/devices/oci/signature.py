@@ -68,7 +68,7 @@ def _signed_digest(payload: bytes) -> str:
     """The digest of the image that a payload is about; empty where it is about something else."""
     try:
         critical = msgspec.json.decode(payload, type=_Payload).critical
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return critical.image.digest if critical.type == _KIND else ""
 

@@ -1,8 +1,8 @@
 """Certificates for the simulated world: the server's that firmware pins, and one for each device.
 
 The demo, `edgewright simulate` and tests make them. Those of devices depend on nothing but the fleet's seed and the
-device's number, so that a fleet that is started again is known again. None of them is fit for anything real: whoever
-knows the seed knows the keys.
+device's address, so that a fleet that is started again is known again, and two fleets are never taken for one.
+None of them is fit for anything real: whoever knows the seed knows the keys.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def server_pair(*, name: str = OTA_AGENT, now: datetime | None = None) -> Pair:
     )
 
 
-def device_certificate(*, seed: int, number: int) -> bytes:
-    """The DER certificate of one device of a fleet: always the same for the same seed and number."""
-    words = f"edgewright simulated device {seed} {number}".encode()
+def device_certificate(*, seed: int, address: str) -> bytes:
+    """The DER certificate of one device of a fleet: always the same for the same seed and address."""
+    words = f"edgewright simulated device {seed} {address}".encode()
     # Boards have ECDSA keys; the signatures of these are the same every time, with any version of the library.
     key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(words).digest())
     called = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Simulated devices"),
-            x509.NameAttribute(NameOID.COMMON_NAME, f"device {number} of fleet {seed}"),
+            x509.NameAttribute(NameOID.COMMON_NAME, f"device {address} of fleet {seed}"),
         ]
     )
     measured = b"".join(hashlib.sha256(words + bytes((each,))).digest() for each in range(_MEASUREMENTS))
@@ -102,4 +102,9 @@ def first_certificate(pem: str) -> bytes:
     stop = pem.find(end, start)
     if start < 0 or stop < 0:
         raise ValueError("there is no certificate in it")
-    return ssl.PEM_cert_to_DER_cert(pem[start : stop + len(end)])
+    try:
+        found = ssl.PEM_cert_to_DER_cert(pem[start : stop + len(end)])
+        x509.load_der_x509_certificate(found)  # there may be anything between the two lines
+    except ValueError as error:
+        raise ValueError(f"there is no certificate in it: {error}") from None
+    return found

@@ -45,6 +45,9 @@ class Times:
     """Between the end of a transfer and the restart."""
     booting: float = 3.0
     """How long a restart takes; it answers nobody meanwhile."""
+    least_booting: float = 0.3
+    """How long it takes at the least, not multiplied: published firmware does not tell that it has restarted. Whoever
+    wants to know must ask meanwhile, and cannot ask much faster where devices live faster."""
     away: float = 30.0
     """How long a device is gone that vanishes once."""
     dials: int = 20
@@ -75,8 +78,6 @@ class Make:
     trusts: ssl.SSLContext
     times: Times
     clock: Clock
-    tells_boot: bool = True
-    """Whether /info has a number that changes with every boot, which published firmware has not."""
 
 
 class Device:
@@ -92,9 +93,13 @@ class Device:
         certificate: bytes,
         firmware: Slot,
         faults: tuple[Fault, ...] = (),
+        tells_boot: bool = False,
         told: Callable[[Device, Entry], None] | None = None,
     ) -> None:
-        """`port` 0 is any free one; `told` is called with every new entry of the journal."""
+        """`port` 0 is any free one; `told` is called with every new entry of the journal.
+
+        `tells_boot` gives /info a number that changes with every boot, which published firmware has not.
+        """
         self.number = number
         self.address = address
         self.certificate = certificate
@@ -106,6 +111,7 @@ class Device:
         """The slot that it does not run."""
         self.journal = Journal(None if told is None else lambda entry: told(self, entry))
         self._make = make
+        self._tells_boot = tells_boot
         self._port = port
         self._spent: set[FaultKind] = set()
         self._server: asyncio.Server | None = None
@@ -192,7 +198,7 @@ class Device:
             "application": self.running.application,
             "version": self.running.version,
         }
-        return {**said, "boot": self.boots} if self._make.tells_boot else said
+        return {**said, "boot": self.boots} if self._tells_boot else said
 
     def _update(self, body: bytes, peer: str) -> Reply:
         order = _ORDER.fullmatch(body)
@@ -309,16 +315,14 @@ class Device:
         if fault := self._show(FaultKind.VANISH):
             await self._leave(run, once=fault.once)
             return
-        await self._sleep(self._make.times.booting)
-        self.boots += 1
+        await self._boot()
         self._note(Did.REBOOTED, run=run, version=self.running.version, sha256=self.running.sha256)
         if fault := self._show(FaultKind.BOOT_LOOP):
             if fault.quantity:
                 await self._listen()
                 await self._sleep(fault.quantity)
                 self._go_away()
-            await self._sleep(self._make.times.booting)
-            self.boots += 1
+            await self._boot()
             self.running, self.other = self.other, self.running
             self._note(Did.REVERTED, run=run, version=self.running.version, sha256=self.running.sha256)
         await self._listen()
@@ -375,6 +379,11 @@ class Device:
         if fault is not None and fault.once:
             self._spent.add(kind)
         return fault
+
+    async def _boot(self) -> None:
+        times = self._make.times
+        await self._make.clock.sleep(max(times.booting * times.scale, times.least_booting))
+        self.boots += 1
 
     async def _sleep(self, seconds: float) -> None:
         await self._make.clock.sleep(seconds * self._make.times.scale)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 GRAMMAR: Final = "KIND[:AMOUNT][:once]=WHO, such as refuse-attestation=3, drop-transfer:50:once=1,4 or slow:4096=10%"
 """How a fault is typed."""
@@ -22,37 +22,55 @@ _ONCE: Final = "once"
 
 
 class FaultKind(StrEnum):
-    """What a device does wrong."""
+    """What a device does wrong, and what AMOUNT says about it."""
 
-    REFUSE_ATTESTATION = "refuse-attestation"
-    """The attestation service does not know its certificate."""
-    DROP_TRANSFER = "drop-transfer"
-    """It breaks the connection when it has so many per cent of the firmware (50)."""
-    WRONG_VERSION = "wrong-version"
-    """After a flash it reports this version (0.0.0-wrong), whatever it runs."""
-    BOOT_LOOP = "boot-loop"
-    """It starts the new firmware, which answers for so many seconds (0) and fails; it goes back to the old one."""
-    VANISH = "vanish"
-    """It never comes back after a flash; with `before`: it goes as soon as it is asked. `once`: it returns later."""
-    SLOW = "slow"
-    """It takes so many bytes a second (16384)."""
-    CHANGE_APPLICATION = "change-application"
-    """After a flash it reports this application (another), whatever it runs."""
-    CORRUPT = "corrupt"
-    """Its flash memory damages what is written: it finds that out, and keeps the old firmware."""
-    SAME_VERSION = "same-version"
-    """It runs the new firmware, and reports the version of the old one."""
+    does: str
+    """In a sentence, for the reference."""
+    takes: str
+    """What AMOUNT is; empty where the kind takes none."""
+    default: str
+    """What it is where none is given."""
 
+    def __new__(cls, value: str, does: str = "", takes: str = "", default: str = "") -> Self:
+        """As any, by its value."""
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.does, kind.takes, kind.default = does, takes, default
+        return kind
 
-_DEFAULTS: Final = {
-    FaultKind.DROP_TRANSFER: "50",
-    FaultKind.WRONG_VERSION: "0.0.0-wrong",
-    FaultKind.BOOT_LOOP: "0",
-    FaultKind.VANISH: "",
-    FaultKind.SLOW: "16384",
-    FaultKind.CHANGE_APPLICATION: "another",
-}
-"""The kinds that take an amount, and what it is where none is given."""
+    REFUSE_ATTESTATION = "refuse-attestation", "The attestation service does not know its certificate."
+    DROP_TRANSFER = (
+        "drop-transfer",
+        "It breaks the connection when it has so many per cent of the firmware, 0 to 99.",
+        "PERCENT",
+        "50",
+    )
+    WRONG_VERSION = (
+        "wrong-version",
+        "After a flash it reports this version, whatever it runs.",
+        "VERSION",
+        "0.0.0-wrong",
+    )
+    BOOT_LOOP = (
+        "boot-loop",
+        "It starts the new firmware, which answers for so many seconds and fails; it goes back to the old one.",
+        "SECONDS",
+        "0",
+    )
+    VANISH = (
+        "vanish",
+        "It goes for good after a flash, with `before` as soon as it is asked to update; `once`: it is back in 30 s.",
+        "before",
+    )
+    SLOW = "slow", "It takes so many bytes of the firmware a second.", "BYTES", "16384"
+    CHANGE_APPLICATION = (
+        "change-application",
+        "After a flash it reports this application, whatever it runs.",
+        "NAME",
+        "another",
+    )
+    CORRUPT = "corrupt", "Its flash memory damages what is written: it finds that out, and keeps the old firmware."
+    SAME_VERSION = "same-version", "It runs the new firmware, and reports the version of the old one."
 
 
 class BadFault(ValueError):
@@ -79,7 +97,7 @@ class Fault:
     def __str__(self) -> str:
         """As it is typed."""
         words = [self.kind.value]
-        if self.amount and self.amount != _DEFAULTS.get(self.kind):
+        if self.amount and self.amount != self.kind.default:
             words.append(self.amount)
         if self.once:
             words.append(_ONCE)
@@ -109,7 +127,8 @@ def parse_fault(text: str) -> Fault:
 def chosen(faults: Iterable[Fault], *, count: int, seed: int) -> dict[int, tuple[Fault, ...]]:
     """The faults of each device of a fleet by its number; BadFault where a fault names a device that there is not.
 
-    A share is of all devices, at least one, and which ones depends on the seed and the fault alone.
+    A share is of all devices, at least one, and which ones depends on the seed and the fault alone. A device has one
+    fault of a kind at the most: BadFault where it would have two.
     """
     found: dict[int, list[Fault]] = {}
     for fault in faults:
@@ -119,18 +138,20 @@ def chosen(faults: Iterable[Fault], *, count: int, seed: int) -> dict[int, tuple
         if fault.share:
             some = random.Random(f"{seed} {fault}")  # noqa: S311 - not a secret
             numbers = some.sample(range(1, count + 1), min(count, max(1, round(count * fault.share))))
-        for number in numbers:
+        for number in sorted(numbers):
+            if twice := [each for each in found.get(number, ()) if each.kind is fault.kind]:
+                raise BadFault(f"{fault}: device {number} has {twice[0]} already, and one fault of a kind at the most")
             found.setdefault(number, []).append(fault)
     return {number: tuple(faults) for number, faults in found.items()}
 
 
 def _amount(kind: FaultKind, words: list[str]) -> str:
-    if kind not in _DEFAULTS:
+    if not kind.takes:
         if words:
             raise BadFault(f"{kind} takes no amount, and got {words[0]!r}")
         return ""
     if not words:
-        return _DEFAULTS[kind]
+        return kind.default
     amount = words[0]
     match kind:
         case FaultKind.DROP_TRANSFER if not (_is_number(amount) and int(amount) < 100):

@@ -1,7 +1,8 @@
 """Many simulated devices in one process, each on a loopback address of its own.
 
 The demo, `edgewright simulate`, benchmarks and tests run one: `async with Fleet(count=12, pinned=pem) as fleet`. Which
-device has which certificate and which fault depends on the seed alone. It knows nothing of Kubernetes.
+device has which fault depends on the seed alone, and its certificate on the seed and its address. It knows nothing of
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import hashlib
 import ipaddress
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from edgewright.devices.simulated.certificates import device_certificate
@@ -34,6 +35,26 @@ _FILES_EACH: Final = 3
 _FILES_BESIDE: Final = 200
 
 
+def check_count(count: int) -> None:
+    """ValueError where no fleet has so many devices."""
+    if not 0 < count <= MOST:
+        raise ValueError(f"a fleet has 1 to {MOST} devices, not {count}")
+
+
+def check_type(device: str) -> None:
+    """ValueError where there are no simulated devices of this type."""
+    if device not in CHIPS:
+        raise ValueError(f"{device!r} is no type of device that can be simulated; known: {', '.join(CHIPS)}")
+
+
+def check_addresses(first_address: str, count: int) -> ipaddress.IPv4Address:
+    """The first address; ValueError where so many devices from it on are not all where simulated devices live."""
+    first = ipaddress.IPv4Address(first_address)
+    if first not in NETWORK or first + count - 1 not in NETWORK:
+        raise ValueError(f"{count} devices from {first} on are not all in {NETWORK}, where simulated devices live")
+    return first
+
+
 class Fleet:
     """Simulated devices, numbered from 1: an async context manager that starts and stops them all."""
 
@@ -51,25 +72,24 @@ class Fleet:
         ota_port: int = OTA_PORT,
         faults: Sequence[Fault] = (),
         times: Times | None = None,
-        tells_boot: bool = True,
+        tells_boot: bool | Collection[int] = False,
         clock: Clock | None = None,
         told: Callable[[Device, Entry], None] | None = None,
     ) -> None:
-        """`pinned` is the PEM of the only server certificate that they trust; `port` 0 gives each any free one."""
-        if not 0 < count <= MOST:
-            raise ValueError(f"a fleet has 1 to {MOST} devices, not {count}")
-        if device not in CHIPS:
-            raise ValueError(f"{device!r} is no type of device that can be simulated; known: {', '.join(CHIPS)}")
-        first = ipaddress.IPv4Address(first_address)
-        if first not in NETWORK or first + count - 1 not in NETWORK:
-            raise ValueError(f"{count} devices from {first} on are not all in {NETWORK}, where simulated devices live")
+        """`pinned` is the PEM of the only server certificate that they trust; `port` 0 gives each any free one.
+
+        `tells_boot` is whether they count their restarts in /info, which published firmware does not, or the numbers of
+        those that do.
+        """
+        check_count(count)
+        check_type(device)
+        first = check_addresses(first_address, count)
         make = Make(
             device=device,
             ota_port=ota_port,
             trusts=pinning(pinned),
             times=times or Times(),
             clock=clock or SystemClock(),
-            tells_boot=tells_boot,
         )
         has = chosen(faults, count=count, seed=seed)
         came_with = Slot(version=version, application=application)
@@ -80,9 +100,10 @@ class Fleet:
                 number=number,
                 address=str(first + number - 1),
                 port=port,
-                certificate=device_certificate(seed=seed, number=number),
+                certificate=device_certificate(seed=seed, address=str(first + number - 1)),
                 firmware=came_with,
                 faults=has.get(number, ()),
+                tells_boot=tells_boot if isinstance(tells_boot, bool) else number in tells_boot,
                 told=told,
             )
             for number in range(1, count + 1)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,12 @@ from edgewright.controllers.flashjob.flashes import add_flashes
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.world import World
 from edgewright.controllers.settings import Settings, Timing
-from edgewright.local.custom import Definitions
+from edgewright.local import custom
+from edgewright.local.served import Served
 from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.config import Config
-from edgewright.runtime.definitions import install
 from edgewright.runtime.errors import AlreadyExists, Conflict, NotFound
 from edgewright.runtime.manager import LeaseSettings, Manager
 from edgewright.runtime.objects import Key, ObjectMeta
@@ -47,7 +48,9 @@ from tests.harness.waiting import wait_until_async
 from tests.unit.local.serving.inprocess import serving
 from tests.unit.runtime.fakeserver import running
 
-QUICK = Settings(timing=Timing(first_backoff=0.02, longest_backoff=0.1, start_grace=5.0, grace=1, recheck=0.2))
+QUICK = Settings(
+    timing=Timing(first_backoff=0.02, longest_backoff=0.1, start_grace=5.0, grace=1, recheck=0.2, original_every=0.2)
+)
 """Times that a test can wait for."""
 DIGEST = "sha256:" + "a" * 64
 GOOD = Report(outcome=Outcome.SUCCEEDED, message="runs 1.1.0", digest=DIGEST, version_after="1.1.0", written=True)
@@ -56,19 +59,17 @@ GOOD = Report(outcome=Outcome.SUCCEEDED, message="runs 1.1.0", digest=DIGEST, ve
 @asynccontextmanager
 async def plane(directory: Path) -> AsyncIterator[Config]:
     """An API server of ours in this process that serves our kinds."""
-    async with serving(directory) as api, running(Definitions(api.store, api.kinds, clock=SystemClock()).run()):
+    async with serving(directory) as api:
+        api.kinds.set_custom(our_kinds())
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         await api.made("/api/v1/namespaces/default/serviceaccounts", account)
-        config = Config(server=api.url, tls=api.tls)
-        async with Client(config) as client:
-            await install_kinds(client)
-        yield config
+        yield Config(server=api.url, tls=api.tls)
 
 
-async def install_kinds(client: Client) -> None:
-    """Makes the server serve our kinds."""
-    for document in custom_resource_definitions(CUSTOM_KINDS):
-        await install(client, document)
+@cache
+def our_kinds() -> list[Served]:
+    """Our kinds as a server of ours serves them: made once, for it takes longer than most tests."""
+    return [served for each in custom_resource_definitions(CUSTOM_KINDS) for served in custom.served(each)]
 
 
 # --- the operator ---------------------------------------------------------------------------------------------------
@@ -84,13 +85,21 @@ class Mortal:
         self.died = asyncio.Event()
         self._at = at
         self._after = after
+        self._counts: Callable[[str, str], bool] = lambda _method, _path: True
         self._send = client.transport.request
         client.transport.request = self._request  # type: ignore[method-assign] # the one door to the server
+
+    def arm(self, at: int, *, after: bool, counts: Callable[[str, str], bool]) -> None:
+        """Lets it die at its write number `at` from now on, of those whose method and path count."""
+        self.writes.clear()
+        self._at, self._after, self._counts = at, after, counts
 
     async def _request(self, method: str, path: str, **given: Any) -> bytes:
         if self.died.is_set():
             await asyncio.Event().wait()  # the dead send nothing
         if method == "GET" or path.rsplit("/", 1)[-1] == "events" or "/events/" in path:
+            return await self._send(method, path, **given)
+        if not self._counts(method, path):
             return await self._send(method, path, **given)
         self.writes.append((method, path))
         fatal = len(self.writes) == self._at

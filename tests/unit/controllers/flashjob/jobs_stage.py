@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from edgewright.api import FlashJob, custom_resource_definition
+from edgewright.api import FlashJob
 from edgewright.api.device import Device, DeviceStatus, Firmware, FlashRecord, LastFlash
 from edgewright.api.flashing import Outcome
 from edgewright.controllers.flashjob.jobs import add_jobs
 from edgewright.controllers.flashjob.world import World
 from edgewright.controllers.settings import Settings, Timing
-from edgewright.local import custom
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.config import Config
@@ -29,6 +28,7 @@ from edgewright.runtime.errors import Conflict
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Key
 from edgewright.runtime.queue import Queue
+from tests.unit.controllers.flashjob.harness import our_kinds
 from tests.unit.local.serving.inprocess import Api, serving
 from tests.unit.runtime.fakeserver import running, until
 
@@ -38,7 +38,7 @@ JOBS = FlashJob.kind.path("default")
 DEVICES = Device.kind.path()
 MERGE = "application/merge-patch+json"
 FIRMWARE = "registry.example/esp32:1.0.0"
-QUICK = Timing(status_every=0.01, recheck=0.05, first_backoff=0.05, start_grace=0.5)
+QUICK = Timing(status_every=0.01, recheck=0.05, original_every=0.05, first_backoff=0.05, start_grace=0.5)
 DIGEST = "sha256:" + "a" * 64
 
 
@@ -225,8 +225,7 @@ class Stage(Flashing):
 async def stage(directory: Path, **settings: Any) -> AsyncIterator[Stage]:
     """A server with our kinds and the Secret that flash Pods need."""
     async with serving(directory) as api:
-        definitions = (custom_resource_definition(FlashJob), custom_resource_definition(Device))
-        api.kinds.set_custom([served for each in definitions for served in custom.served(each)])
+        api.kinds.set_custom(our_kinds())
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ota-agent-tls"}}
         await api.made("/api/v1/namespaces/default/secrets", {**secret, "stringData": {"tls.crt": "c", "tls.key": "k"}})
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}

@@ -22,7 +22,6 @@ from edgewright.controllers.flashjob.deciding import (
     CreateService,
     EndPod,
     GiveUp,
-    NoAddress,
     NodeState,
     Record,
     Release,
@@ -100,15 +99,6 @@ def test_a_driver_that_dials_the_device_needs_no_service() -> None:
     scene = Scene()
     scene.device = a_device(scene.claim, protocol="smp-udp")
     assert decide(scene.situation()).actions == (CreatePod(),)
-
-
-def test_a_service_without_an_address_is_waited_for_and_after_the_time_of_an_attempt_that_is_told() -> None:
-    scene = Scene(job={"timeout_seconds": 60})
-    service = scene.service()
-    decision = decide(scene.situation(service=service))
-    assert (decision.actions, decision.after) == ((), 60)
-    decision = decide(scene.situation(service=service, now=NOW + timedelta(seconds=60)))
-    assert (decision.actions, decision.after) == ((NoAddress(service),), None)
 
 
 def test_a_service_with_an_address_is_followed_by_the_pod() -> None:

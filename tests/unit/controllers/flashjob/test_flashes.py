@@ -72,6 +72,7 @@ async def test_a_device_that_is_dialled_needs_no_service(tmp_path: Path) -> None
         assert (await on.status("d1")).records[0].outcome == Outcome.SUCCEEDED
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(
     ("ending", "writes", "attempts"),

@@ -11,11 +11,9 @@ from edgewright.api import Device, FlashJob, Pod
 from edgewright.api.device import DeviceStatus
 from edgewright.api.flashing import Variable
 from edgewright.controllers.flashjob.manifests import pod_for
-from edgewright.runtime.objects import Key, Kind
+from edgewright.runtime.objects import Key
 from tests.harness.waiting import wait_until_async
 from tests.unit.controllers.flashjob.harness import DIGEST, GOOD, QUICK, Stage, operating, plane, stage
-
-EVENT = Kind(group="", version="v1", kind="Event", plural="events")
 
 
 async def _has_a_service(on: Stage) -> None:
@@ -72,6 +70,24 @@ async def test_a_pod_that_starts_after_the_first_outcome_gets_its_digest_though_
         assert (await on.client.of(FlashJob).get(Key("default", "job"))).status.digest == ""
 
 
+async def test_what_is_forced_asks_anew_what_the_tag_stands_for(tmp_path: Path) -> None:
+    async with plane(tmp_path) as config, stage(config) as on:
+        job = await on.job("job", "d1", "d2")
+        await on.claim(job, await on.device("d1"))
+        async with operating(config) as operator:
+            await on.settled("d1")
+            forced = await on.client.of(FlashJob).patch(job.key, {"spec": {"force": True}})
+
+            async def seen() -> bool:
+                known = operator.world.jobs.get(job.key)
+                return known is not None and bool(known.spec.force)
+
+            await wait_until_async(seen, what="the operator knows that it is forced")
+            await on.claim(forced, await on.device("d2"))
+            await on.settled("d2")
+        assert [pod.variable(Variable.DIGEST) for pod in on.node.ran] == ["", ""]
+
+
 async def test_a_pod_that_has_the_marks_of_a_job_and_not_the_name_is_removed_and_claims_nothing(tmp_path: Path) -> None:
     async with plane(tmp_path) as config, stage(config, ending=lambda _: GOOD) as on:
         job = await on.job("job", "d1", paused=True)
@@ -87,19 +103,3 @@ async def test_a_pod_that_has_the_marks_of_a_job_and_not_the_name_is_removed_and
             await on.settled("d1")
             assert (await on.status("d1")).records == ()
             assert not [path for _, path in operator.mortal.writes if "/devices/" in path]
-
-
-async def test_an_address_that_does_not_come_is_told_and_waited_for(tmp_path: Path) -> None:
-    async with plane(tmp_path) as config, stage(config, addresses=[]) as on:
-        await on.claim(await on.job("job", "d1", timeout_seconds=1), await on.device("d1"))
-        async with operating(config):
-
-            async def told() -> list[str]:
-                events = await on.client.raw(EVENT).list(on.namespace)
-                return [each["message"] for each in events.items if each["reason"] == "ServiceIPTimeout"]
-
-            await wait_until_async(told, what="that there is no address is told", timeout=30)
-            assert await told() == ["d1: Service job-service-d1 has had no address for 1 s and is waited for"]
-            claim = (await on.status("d1")).claim
-            assert claim is not None
-            assert claim.attempt == 1

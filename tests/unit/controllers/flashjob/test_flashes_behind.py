@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -14,67 +11,18 @@ from edgewright.api import Device, FlashJob, Lease, Pod, Service
 from edgewright.api.device import Mark
 from edgewright.api.flashing import Outcome
 from edgewright.api.pod import PodStatus
-from edgewright.controllers.flashjob.flashes import Flashes, add_flashes
+from edgewright.controllers.flashjob.flashes import add_flashes
 from edgewright.controllers.flashjob.manifests import OUTCOME_FINALIZER, pod_for, service_for
 from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.flashjob.outcomes import record
 from edgewright.controllers.flashjob.world import World
 from edgewright.controllers.settings import ORIGINAL_LEASE
-from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock, VirtualClock
-from edgewright.runtime.config import Config
 from edgewright.runtime.manager import LeaseSettings, Manager
 from edgewright.runtime.objects import Key
 from tests.harness.waiting import wait_until_async
-from tests.unit.controllers.flashjob.harness import GOOD, QUICK, Mortal, Stage, operating, plane, stage
-
-D1 = Key("", "d1")
-
-
-class Behind:
-    """An operator whose caches hold what a test puts there, and nothing else."""
-
-    def __init__(self, config: Config, clock: SystemClock | VirtualClock) -> None:
-        self.client = Client(config)
-        self.mortal = Mortal(self.client)
-        self.world = World(Manager(self.client), QUICK, clock)
-        self.flashes = Flashes(self.world)
-
-    def sees(self, *objects: Device | FlashJob | Pod | Service) -> None:
-        """The caches have got so far."""
-        for obj in objects:
-            match obj:
-                case Device():
-                    self.world.devices.cache.put(obj)
-                case FlashJob():
-                    self.world.jobs.put(obj)
-                case Pod():
-                    self.world.pods.cache.put(obj)
-                case Service():
-                    self.world.services.cache.put(obj)
-
-
-@asynccontextmanager
-async def behind(config: Config, clock: SystemClock | VirtualClock | None = None) -> AsyncIterator[Behind]:
-    operator = Behind(config, clock or SystemClock())
-    async with operator.client:
-        yield operator
-
-
-@asynccontextmanager
-async def quiet(directory: Path) -> AsyncIterator[tuple[Config, Stage]]:
-    """A server on which nobody runs anything."""
-    async with plane(directory) as config, stage(config, starting=False, addresses=[]) as on:
-        yield config, on
-
-
-async def made_pod(on: Stage, job: FlashJob, device: Device, **changes: Any) -> Pod:
-    """Makes the Pod of a claim on the server, past every cache."""
-    claim = device.status.claim
-    assert claim is not None
-    raw = pod_for(job, device, claim, address="198.51.100.1", digest="", settings=QUICK)
-    raw["metadata"].update(changes)
-    return msgspec.convert(await on.client.raw(Pod.kind).create(raw), Pod)
+from tests.unit.controllers.flashjob.behind import D1, behind, made_pod, quiet
+from tests.unit.controllers.flashjob.harness import GOOD, QUICK, operating, plane, stage
 
 
 async def test_a_device_whose_outcome_our_cache_has_not_seen_is_not_flashed_again(tmp_path: Path) -> None:

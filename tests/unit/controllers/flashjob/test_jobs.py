@@ -186,6 +186,57 @@ async def test_another_desired_state_is_brought_to_all_devices_once(tmp_path: Pa
         assert here.flashed == {"one": 2}
 
 
+async def test_force_that_stays_set_flashes_each_device_once_for_each_state(tmp_path: Path) -> None:
+    async with stage(tmp_path) as here:
+        for name in ("one", "two"):
+            await here.make_device(name)
+        await here.make_job("job", "one", force=True)
+        async with here.operating():
+            await here.shown(completed)
+            await here.change(f"{JOBS}/job", {"spec": {"uuid": ["one", "two"]}})
+            await here.shown(lambda status: completed(status) and status["progress"] == "2/2")
+            await here.quiet()
+        assert here.flashed == {"one": 1, "two": 1}
+        async with here.operating():
+            await until(here.passes)
+            await here.quiet()
+            assert here.flashed == {"one": 1, "two": 1}
+            await here.change(f"{JOBS}/job", {"spec": {"version": "2.0.0"}})
+            await here.shown(lambda status: completed(status) and status["observedGeneration"] == 3)
+            await here.quiet()
+        assert here.flashed == {"one": 2, "two": 2}
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.FAILED], ids=["refused", "failed"])
+async def test_a_final_failure_stays_final_when_other_fields_change_and_the_job_says_what_to_do(
+    tmp_path: Path, outcome: Outcome
+) -> None:
+    async with stage(tmp_path) as here:
+        await here.make_device("one")
+        here.outcomes["one"] = FlashRecord(outcome=outcome, message="it is not wanted here")
+        await here.make_job("job", "one")
+        async with here.operating() as world:
+            status = await here.shown(lambda status: status["phase"] == "Failed")
+            assert "spec.force" not in status["message"]
+            recorded = world.device("one")
+            assert recorded is not None
+            ended = recorded.status.records[0].time
+            assert ended is not None
+            await until(lambda: world.clock.now().replace(microsecond=0) > ended)  # the spec's time has whole seconds
+            await here.change(f"{JOBS}/job", {"spec": {"allowInsecure": True, "flashjobPodImage": "r.example/other"}})
+            status = await here.shown(lambda status: status["observedGeneration"] == 2)
+            what = "set spec.force: true to try again with the changed spec"
+            assert what in status["devices"][0]["message"]
+            assert what in condition(status, "Stalled")["message"]
+            assert what in condition(status, "Ready")["message"]
+            await here.quiet()
+            assert here.flashed == {"one": 1}
+            del here.outcomes["one"]
+            await here.change(f"{JOBS}/job", {"spec": {"force": True}})
+            await here.shown(completed)
+        assert here.flashed == {"one": 2}
+
+
 async def test_a_paused_job_starts_nothing_until_it_goes_on(tmp_path: Path) -> None:
     async with stage(tmp_path) as here:
         await here.make_device("one")
@@ -355,10 +406,12 @@ async def test_events_tell_the_turns_of_a_job(tmp_path: Path) -> None:
         await here.make_job("job", "one")
         async with here.operating():
             await here.shown(completed)
-            assert here.manager is not None
-            await here.manager.recorder.flush()
-        events = (await here.api("GET", "/api/v1/namespaces/default/events")).body["items"]
-        assert {"Accepted", "Completed"} <= {event["reason"] for event in events}
+
+            async def told() -> bool | None:
+                events = (await here.api("GET", "/api/v1/namespaces/default/events")).body["items"]
+                return {"Accepted", "Completed"} <= {event["reason"] for event in events} or None
+
+            await eventually(told)
 
 
 async def test_a_type_that_is_too_long_for_a_device_keeps_no_job_from_going_on(tmp_path: Path) -> None:
@@ -375,7 +428,7 @@ async def test_two_devices_at_one_address_are_never_flashed_at_once(tmp_path: Pa
         await here.make_job("first", "discovered")
         async with here.operating():
             await claimed(here, "discovered")
-            await here.make_job("second", "unheard-of", hostEndpoint="http://192.0.2.9")
+            await here.make_job("second", "unheard-of", hostEndpoint="http://192.0.2.9:80")
             status = await here.shown(lambda status: "same address" in status["devices"][0]["message"], "second")
             assert status["devices"][0]["message"] == (
                 "waits for Device discovered, which has the same address and is being flashed by job first"

@@ -14,7 +14,7 @@ import pytest
 from edgewright.api.device import Device
 from edgewright.api.flashjob import DeviceState, FlashJob, FlashJobSpec
 from edgewright.controllers.flashjob.admission import Wish
-from edgewright.controllers.flashjob.claiming import Claims, reference_to
+from edgewright.controllers.flashjob.claiming import Claims, Refused, reference_to
 from edgewright.controllers.flashjob.survey import Need, Standing
 from edgewright.controllers.flashjob.world import World
 from edgewright.controllers.settings import Settings
@@ -45,7 +45,7 @@ async def world_of(here: Stage) -> AsyncIterator[World]:
         await client.close()
 
 
-async def claim(claims: Claims, device: Device, need: Need = Need.START) -> Device | None:
+async def claim(claims: Claims, device: Device, need: Need = Need.START) -> Device | Refused | None:
     standing = Standing(uuid="one", state=DeviceState.WAITING, device=device, need=need)
     name = device.metadata.name
     written = await claims.write(JOB, [Wish(device=name, job=reference_to(JOB))], [standing, standing], now=NOW)
@@ -57,7 +57,7 @@ async def test_a_claim_is_written_on_the_device_as_it_was_read(tmp_path: Path) -
         read = msgspec.convert(await here.make_device("dev"), Device)
         claims = Claims(world)
         written = await claim(claims, read)
-        assert written is not None
+        assert isinstance(written, Device)
         assert written.status.claim is not None
         assert written.status.claim.since == NOW.replace(microsecond=0)
         assert [held.device for held in claims.known("job-uid")] == ["dev"]
@@ -82,11 +82,11 @@ async def test_claims_that_the_cache_has_not_seen_are_learnt_once(tmp_path: Path
         await here.change(f"{DEVICES}/claimed/status", {"status": {"claim": CLAIM}})
         claims = Claims(world)
         assert claims.known() == []
-        await claims.settle()
+        await claims.settle(JOB)
         assert [held.device for held in claims.known()] == ["claimed"]
         assert world.devices.get(Key("", "free")) is None
         await here.change(f"{DEVICES}/free/status", {"status": {"claim": CLAIM}})
-        await claims.settle()
+        await claims.settle(JOB)
         assert [held.device for held in claims.known()] == ["claimed"]
 
 

@@ -9,18 +9,7 @@ from edgewright.api.flashjob import DeviceState, FlashedDevice, FlashJob, FlashJ
 from edgewright.controllers.flashjob.survey import Standing
 from edgewright.controllers.flashjob.telling import STATUS_UPDATE_FAILED, tell_lost, telling
 from edgewright.runtime.errors import ApiError, Conflict, Forbidden, NotFound, Status
-from edgewright.runtime.events import Recorder
-from edgewright.runtime.objects import Resource
-
-
-class Heard(Recorder):
-    """Keeps what was said."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[str, str, str]] = []
-
-    def record(self, about: Resource, type: str, reason: str, message: str) -> None:  # noqa: A002
-        self.said.append((type, reason, message))
+from tests.unit.controllers.flashjob.behind import Heard
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from edgewright.api import FlashJob, Pod, Service
 from edgewright.api.device import Mark
 from edgewright.api.flashing import Outcome, Report, Role, Variable
@@ -29,7 +31,7 @@ CUT = Report(outcome=Outcome.FAILED, message="the transfer broke off", written=T
 
 def both(manager: Manager, world: World) -> None:
     """Adds both loops, as the operator does."""
-    original = Original(world.client, world.clock, every=world.settings.timing.recheck)
+    original = Original(world.client, world.clock, every=world.settings.timing.original_every)
     add_jobs(manager, world, original=original)
     add_flashes(manager, world, original=original)
 
@@ -127,6 +129,7 @@ async def test_a_device_that_the_original_flashed_is_checked_by_a_pod_of_ours(tm
         assert {each.name: each.value for each in flasher.env}[Variable.ROLE] == Role.CHECK
 
 
+@pytest.mark.untraced
 async def test_a_job_ends_the_same_wherever_the_operator_dies(tmp_path: Path) -> None:
     async with plane(tmp_path) as config, stage(config) as on:
         await tls_secret(on.client)

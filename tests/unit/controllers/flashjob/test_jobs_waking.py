@@ -23,6 +23,7 @@ from edgewright.api.device import (
 from edgewright.api.flashjob import FlashJob, FlashJobSpec, FlashJobStatus
 from edgewright.api.pod import Pod
 from edgewright.controllers.flashjob.names import device_name
+from edgewright.controllers.flashjob.resolving import WorldDirectory, resolve
 from edgewright.controllers.flashjob.waking import (
     asked_or_wiped,
     is_gone,
@@ -121,6 +122,22 @@ async def test_a_device_whose_name_is_an_entry_rewritten_concerns_every_job_with
     world.jobs.put(job("waits", "On My Desk"))
     device = Device(metadata=ObjectMeta(name=device_name("On My Desk"), uid="uid"))
     assert set(jobs_of(device, world)) == {Key("default", "waits")}
+    await client.close()
+
+
+async def test_a_device_concerns_whoever_names_it_as_another_job_did() -> None:
+    client = Client(Config(server="http://127.0.0.1:1"))
+    world = World(Manager(client), Settings(), VirtualClock())
+    for each in (job("as-flashed", "u0"), job("as-claimed", "u1")):
+        world.jobs.put(each)
+    device = Device(
+        metadata=ObjectMeta(name="dev", uid="uid", resource_version="1"),
+        status=DeviceStatus(claim=Claim(uuid="u1"), records=(FlashRecord(uuid="u0"),)),
+    )
+    world.devices.cache.put(device)
+    named = {each.key for each in (job("as-flashed"), job("as-claimed"))}
+    assert set(resolve(("u0", "u1"), WorldDirectory(world))) == {"u0", "u1"}, "both are this Device"
+    assert named <= set(jobs_of(device, world)), "so both are told of it"
     await client.close()
 
 

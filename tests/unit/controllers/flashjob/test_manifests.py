@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from edgewright.api.device import Claim, Device, Firmware, Mark
+from edgewright.api.device import Claim, Device, DeviceStatus, Firmware, Mark
+from edgewright.api.flashing import PLACES
 from edgewright.api.flashjob import Exposure, FlashJob, PodTemplate, SecretName, Toleration
+from edgewright.api.pod import Pod
 from edgewright.controllers.flashjob.manifests import (
     OUTCOME_FINALIZER,
     exposure_of,
+    firmware_of,
     loosened,
     made_for,
     pod_for,
@@ -24,6 +28,7 @@ from tests.unit.controllers.flashjob.flash_samples import UUID, a_claim, a_devic
 
 PUBLISHED = ["FIRMWARE", "UUID", "HOST_ENDPOINT", "DEVICE", "APPLICATION_TYPE", "VERSION", "EXTERNAL_IP"]
 THEIRS = "registry.example/their/flasher:1"
+PINNED = "sha256:" + "a" * 64
 
 
 def made(
@@ -215,6 +220,22 @@ def test_secrets_are_mounted_where_the_flasher_looks_for_them() -> None:
     assert environment(pod)["EDGEWRIGHT_VERIFY_SIGNATURE"] == "true"
 
 
+@pytest.mark.parametrize("image", [None, THEIRS], ids=["our flasher", "a foreign flasher"])
+def test_whatever_is_mounted_the_flasher_can_be_told_of_where_nothing_can_be_mounted(image: str | None) -> None:
+    job = a_job(
+        flashjob_pod_image=image,
+        firmware_pull_secret="pull",
+        signature_public_key_secret="cosign",
+        exposure="LoadBalancer",
+    )
+    spec = made(job)["spec"]
+    mounts = [
+        each for part in (*spec["containers"], *spec.get("initContainers", ())) for each in part.get("volumeMounts", ())
+    ]
+    assert mounts
+    assert {each["mountPath"] for each in mounts} <= PLACES.keys()
+
+
 def test_no_volume_covers_a_folder_in_which_a_node_of_ours_may_have_its_programs() -> None:
     for container in (pod := made(a_job(flashjob_pod_image=THEIRS))["spec"])["initContainers"] + pod["containers"]:
         for mount in container.get("volumeMounts", ()):
@@ -259,6 +280,36 @@ def test_a_foreign_flasher_runs_between_our_inspection_and_our_verification() ->
     assert spec["activeDeadlineSeconds"] == 780
 
 
+@pytest.mark.parametrize(
+    ("firmware", "digest", "pulled"),
+    [
+        ("registry.example:5000/team/fw:1.1.0", PINNED, f"registry.example:5000/team/fw@{PINNED}"),
+        ("registry.example/fw", PINNED, f"registry.example/fw@{PINNED}"),
+        ("registry.example/fw:1.1.0", "", "registry.example/fw:1.1.0"),
+        (f"registry.example/fw:1@{PINNED}", "sha256:" + "b" * 64, f"registry.example/fw:1@{PINNED}"),
+        ("fsdsdsd", PINNED, "fsdsdsd"),
+    ],
+    ids=["a tag", "no tag", "not known yet", "the job pins it", "no reference"],
+)
+def test_a_foreign_flasher_pulls_what_the_tag_stood_for_and_ours_keep_the_jobs_name(
+    firmware: str, digest: str, pulled: str
+) -> None:
+    pod = made(a_job(flashjob_pod_image=THEIRS, firmware=firmware), digest=digest)
+    assert environment(pod)["FIRMWARE"] == pulled
+    for ours in ("edgewright-inspect", "edgewright-verify"):
+        assert environment(pod, ours)["FIRMWARE"] == firmware
+        assert environment(pod, ours).get("EDGEWRIGHT_DIGEST", "") == digest
+    assert firmware_of(msgspec.convert(pod, Pod)) == firmware
+    assert environment(made(a_job(firmware=firmware), digest=digest))["FIRMWARE"] == firmware
+
+
+def test_the_flasher_is_told_by_which_certificate_the_device_is_known() -> None:
+    device = a_device()
+    known = msgspec.structs.replace(device, status=DeviceStatus(certificate="ab" * 32))
+    assert environment(made(a_job(), known))["EDGEWRIGHT_RECORDED_CERTIFICATE"] == "ab" * 32
+    assert "EDGEWRIGHT_RECORDED_CERTIFICATE" not in environment(made(a_job(), device))
+
+
 def test_our_own_flasher_named_by_its_name_is_no_foreign_one() -> None:
     assert len(made(a_job(flashjob_pod_image="edgewright/flasher"))["spec"]["containers"]) == 1
 
@@ -284,6 +335,9 @@ def test_a_pod_template_adds_what_it_may_and_the_operators_labels_win() -> None:
     assert spec["affinity"] == {"nodeAffinity": {}}
     assert spec["imagePullSecrets"] == [{"name": "hub"}]
     assert spec["containers"][0]["resources"] == {"limits": {"memory": "64Mi"}}
+    foreign = made(a_job(pod_template=template, flashjob_pod_image="registry.example/other:1"))["spec"]
+    for each in (*foreign["initContainers"], *foreign["containers"]):
+        assert each["resources"] == {"limits": {"memory": "64Mi"}}, each["name"]
     context = spec["containers"][0]["securityContext"]
     assert (context["runAsUser"], context["runAsNonRoot"]) == (1000, True)
     assert context["capabilities"] == {"drop": ["ALL", "NET_RAW"]}

@@ -284,9 +284,12 @@ def test_what_a_device_runs_is_forgotten_only_where_it_may_run_something_else(re
     after = written(status, report)
     assert (after.firmware == before) is kept
     claim = a_claim(a_job(), attempt=2)
-    between = retried(msgspec.structs.replace(a_device(), status=status), claim, report)
+    between = retried(
+        msgspec.structs.replace(a_device(), status=status), claim, report, firmware="registry.example/f:2", now=NOW
+    )
     assert (between.firmware == before) is kept
     assert between.claim == claim
+    assert between.last_flash == after.last_flash, "the next attempt may never be made"
     assert (after.previous_firmware == before) is not kept
 
 

@@ -33,6 +33,9 @@ class Listed:
     def known_as(self, uid: str) -> Sequence[Device]:
         return [each for each in self.devices if uid in (each.metadata.uid, *each.status.instances, *_called(each))]
 
+    def at(self, endpoint: str) -> Sequence[Device]:
+        return [each for each in self.devices if each.spec.endpoint == endpoint]
+
 
 def _called(device: Device) -> list[str]:
     return [record.uuid for record in device.status.records]

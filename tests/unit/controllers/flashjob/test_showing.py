@@ -173,6 +173,43 @@ def test_phase_message_and_conditions_agree(
     assert conditions(status) == said
 
 
+FORCE = "set spec.force: true to try again with the changed spec"
+ANOTHER = "spec.force has been used: make another FlashJob"
+
+
+@pytest.mark.parametrize(
+    ("standing", "advice"),
+    [
+        (ended("a", Outcome.REFUSED, at=-5), FORCE),
+        (ended("a", Outcome.REFUSED, at=-5, forced=True), ANOTHER),
+        (ended("a", Outcome.REFUSED, at=5), ""),
+        (waiting("a", state=FAILED, outcome=Outcome.NOT_FOUND), ""),
+    ],
+    ids=["before the spec was changed", "forced then", "after the spec was changed", "nothing recorded"],
+)
+def test_an_outcome_from_before_the_spec_was_changed_says_how_to_try_again(standing: Standing, advice: str) -> None:
+    status = shown(standing)
+    for text in (
+        status.devices[0].message,
+        status.message,
+        *(each.message for each in status.conditions if each.type != "Accepted"),
+    ):
+        assert (FORCE in text, ANOTHER in text) == (advice == FORCE, advice == ANOTHER)
+
+
+def test_how_to_try_again_is_said_however_long_the_message_is() -> None:
+    long = msgspec.structs.replace(ended("a", Outcome.REFUSED, at=-5), message="x" * 5000)
+    status = shown(long)
+    assert FORCE in status.devices[0].message
+    assert len(status.devices[0].message) <= 512
+    assert FORCE in status.message
+    assert len(status.message) <= 4096
+
+
+def test_what_went_well_before_the_spec_was_changed_needs_no_advice() -> None:
+    assert shown(ended("a", at=-5)).devices[0].message == "so it ended"
+
+
 def test_of_many_failures_the_first_are_named_and_the_others_counted() -> None:
     status = shown(*(ended(str(number), Outcome.UNREACHABLE) for number in range(9)))
     assert status.message.startswith("9 of 9 devices failed: 0: unreachable: so it ended; 1: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,16 @@ import pytest
 from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER
 from edgewright.controllers.settings import ORIGINAL_LEASE
 from edgewright.runtime.lease import Lease
-from tests.unit.controllers.flashjob.jobs_stage import DEVICES, JOBS, Stage, condition, eventually, flash_job, stage
+from tests.unit.controllers.flashjob.jobs_stage import (
+    DEVICES,
+    JOBS,
+    QUICK,
+    Stage,
+    condition,
+    eventually,
+    flash_job,
+    stage,
+)
 from tests.unit.runtime.fakeserver import until
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -146,6 +156,57 @@ async def test_what_the_original_counted_as_done_is_checked(tmp_path: Path) -> N
             assert claim["check"] is True
 
 
+# --- what is lost meanwhile -----------------------------------------------------------------------------------------
+
+
+async def in_mid_takeover(here: Stage) -> None:
+    """The original's Pod had ended, its device is claimed, and what it left is gone."""
+    await here.make_device("one")
+    here.flashing = False
+    pod = await left_behind(here, "second")
+    await here.change(f"{pod}/status", {"status": {"phase": "Succeeded"}})
+    async with here.operating():
+        await here.gone(pod)
+        await eventually(lambda: nothing_left(here))
+        assert (await claim_of(here))["check"] is True
+
+
+async def give_back(here: Stage) -> None:
+    """Frees the claim, as the loop for Devices does when its job is paused."""
+    await here.change(f"{DEVICES}/one/status", {"status": {"claim": None}})
+
+
+async def test_a_device_that_the_original_had_is_checked_though_the_job_was_paused_meanwhile(tmp_path: Path) -> None:
+    async with stage(tmp_path) as here:
+        await in_mid_takeover(here)
+        await here.change(f"{JOBS}/job", {"spec": {"paused": True}})
+        await give_back(here)
+        async with here.operating():
+            await here.shown(lambda status: status["devices"][0]["message"] == "paused")
+            await here.change(f"{JOBS}/job", {"spec": {"paused": False}})
+            assert (await eventually(lambda: claim_of(here)))["check"] is True
+
+
+async def test_a_device_that_the_original_had_is_checked_though_all_that_was_known_of_it_is_lost(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path) as here:
+        await in_mid_takeover(here)
+        await here.change(f"{DEVICES}/one/status", {"status": None})
+        await here.change(f"{JOBS}/job/status", {"status": None})
+        async with here.operating():
+            assert (await eventually(lambda: claim_of(here)))["check"] is True
+
+
+async def test_a_device_that_the_original_had_for_another_firmware_is_flashed(tmp_path: Path) -> None:
+    async with stage(tmp_path) as here:
+        await in_mid_takeover(here)
+        await here.change(f"{JOBS}/job", {"spec": {"firmware": "registry.example/esp32:another"}})
+        await give_back(here)
+        async with here.operating():
+            assert "check" not in await eventually(lambda: claim_of(here))
+
+
 @pytest.mark.parametrize(
     "spec", [{"firmware": "fsdsdsd"}, {"uuid": ["nobody"], "discoveryTimeoutSeconds": 0}], ids=["refused", "not found"]
 )
@@ -209,6 +270,23 @@ async def test_nothing_is_claimed_while_the_original_runs(tmp_path: Path) -> Non
             await here.shown(lambda status: status["phase"] == "Completed")
 
 
+async def test_what_a_running_original_counts_as_done_is_left_in_the_status_that_it_goes_by(tmp_path: Path) -> None:
+    async with stage(tmp_path) as here:
+        for name in ("one", "two"):
+            await here.make_device(name)
+        here.flashing = False
+        await the_original_runs(here)
+        await here.make_job("job", "one", "two")
+        await here.change(f"{JOBS}/job/status", {"status": {"phase": "InProgress", "completedUUIDs": ["two"]}})
+        async with here.operating():
+            status = await here.shown(lambda status: condition(status, "Reconciling"))
+            assert status["completedUUIDs"] == ["two"]  # without it, the original would flash it again
+            await the_original_stops(here)
+            await here.shown(lambda status: "completedUUIDs" not in status)
+            claim = await eventually(lambda: claim_of(here, "two"))
+            assert claim["check"] is True
+
+
 async def test_what_the_original_makes_while_both_run_is_left_to_it_and_found_when_it_stops(tmp_path: Path) -> None:
     async with stage(tmp_path) as here:
         await here.make_device("one")
@@ -228,3 +306,32 @@ async def test_what_the_original_makes_while_both_run_is_left_to_it_and_found_wh
             await here.gone(pod)
             await here.shown(lambda status: status["phase"] == "Completed")
         assert here.flashed == {"one": 1}
+
+
+async def test_an_original_that_comes_back_is_seen_before_the_next_device_and_its_end_soon_after(
+    tmp_path: Path,
+) -> None:
+    timing = replace(QUICK, recheck=3600)
+    async with stage(tmp_path, timing=timing) as here:
+        for name in ("one", "two"):
+            await here.make_device(name)
+        here.flashing = False
+        await here.make_job("job", "one", "two", maxConcurrent=1)
+        async with here.operating() as world:
+            await eventually(lambda: claim_of(here, "one"))
+            await the_original_runs(here)
+            looked = here.requests["GET"]
+
+            async def looked_again() -> bool:
+                await here.change(f"{JOBS}/job", {"metadata": {"labels": {"touched": str(here.passes())}}})
+                return here.requests["GET"] > looked + 1  # the first may have been under way before
+
+            await eventually(looked_again)
+            claimed = world.device("one")
+            assert claimed is not None
+            await here.finish(world, claimed)
+            await here.shown(lambda status: condition(status, "Reconciling")["reason"] == "OriginalOperatorRuns")
+            assert await claim_of(here, "two") is None
+            here.flashing = True
+            await the_original_stops(here)
+            await here.shown(lambda status: status["phase"] == "Completed")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from edgewright.api.device import Claim, Device, DeviceSpec, DeviceStatus, JobReference, Mark
+from edgewright.api.device import Claim, Device, DeviceSpec, DeviceStatus, JobReference, LastFlash, Mark
 from edgewright.api.flashing import (
     FLASH_CONTAINER,
     INSPECT_CONTAINER,
@@ -32,9 +33,9 @@ from edgewright.api.service import Service, ServicePort, ServiceSpec
 from edgewright.controllers.flashjob.deciding import EndPod, GiveUp, Situation, decide
 from edgewright.controllers.flashjob.manifests import pod_for
 from edgewright.controllers.flashjob.names import state_of
-from edgewright.controllers.flashjob.outcomes import report_of
+from edgewright.controllers.flashjob.outcomes import claim_of, report_of
 from edgewright.controllers.flashjob.survey import Around, Need, Standing, survey
-from edgewright.controllers.flashjob.takeover import Leftovers, clearable, recognise
+from edgewright.controllers.flashjob.takeover import Leftovers, clearable, recognise, to_remember
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.objects import ObjectMeta
 from tests.unit.controllers.flashjob import flash_samples as samples
@@ -49,9 +50,10 @@ def job(*uuids: str) -> FlashJob:
     return FlashJob(metadata=metadata, spec=spec)
 
 
-def pod(name: str, phase: str = "Running", *, told: str = "") -> Pod:
+def pod(name: str, phase: str = "Running", *, told: str = "", order: tuple[str, str] = ("", "")) -> Pod:
     metadata = ObjectMeta(name=name, namespace="default", labels={"app": "job"}, creation_timestamp=NOW)
-    env = (EnvVar(name=Variable.UUID, value=told),) if told else ()
+    given = {Variable.UUID: told, Variable.FIRMWARE: order[0], Variable.VERSION: order[1]}
+    env = tuple(EnvVar(name=name, value=value) for name, value in given.items() if value)
     spec = PodSpec(containers=(Container(name=FLASH_CONTAINER, env=env),))
     return Pod(metadata=metadata, spec=spec, status=PodStatus(phase=phase))
 
@@ -86,8 +88,8 @@ OVERDUE = frozenset({"job-flashing-pod"})
             Need.START,
             True,
         ),
-        ({"said_done": frozenset({"one"})}, DeviceState.WAITING, Need.START, True),
-        ({"said_done": frozenset({"two"})}, DeviceState.WAITING, Need.START, False),
+        ({"had": frozenset({"one"})}, DeviceState.WAITING, Need.START, True),
+        ({"had": frozenset({"two"})}, DeviceState.WAITING, Need.START, False),
         ({"occupied": frozenset({"one"})}, DeviceState.WAITING, Need.NOTHING, False),
         ({"occupied": frozenset({""})}, DeviceState.WAITING, Need.NOTHING, False),
         ({"occupied": frozenset({"two"})}, DeviceState.WAITING, Need.START, False),
@@ -109,6 +111,46 @@ def test_a_device_that_the_original_had_waits_or_is_checked(
 ) -> None:
     each = standing(**around)
     assert (each.state, each.need, each.check) == (state, need, check)
+
+
+@pytest.mark.parametrize(
+    ("order", "check"),
+    [
+        (("registry.example/f:1", "1"), True),
+        (("registry.example/another:1", "1"), False),
+        (("registry.example/f:1", "2"), False),
+    ],
+    ids=["the same", "another firmware", "another version"],
+)
+def test_what_the_original_had_another_order_for_is_flashed_once_its_pod_is_gone(
+    order: tuple[str, str], check: bool
+) -> None:
+    left = pod("job-flashing-pod-one", "Succeeded", order=order)
+    each = standing(foreign={"one": left}, occupied=frozenset({"one"}))
+    assert (each.need, each.check, each.occupied) == (Need.START, check, True)
+    assert bool(to_remember(job(), Leftovers({"one": left}))) is check
+
+
+@pytest.mark.parametrize(
+    ("last", "check"),
+    [
+        (None, True),
+        (LastFlash(time=NOW - timedelta(days=1)), True),
+        (LastFlash(time=NOW + timedelta(minutes=1)), False),
+        (LastFlash(), False),
+    ],
+    ids=["never", "before there was the job", "since then", "at some time"],
+)
+def test_what_we_have_flashed_since_is_not_what_the_original_left(last: LastFlash | None, check: bool) -> None:
+    asked = job()
+    asked = msgspec.structs.replace(asked, metadata=msgspec.structs.replace(asked.metadata, creation_timestamp=NOW))
+    device = Device(
+        metadata=ObjectMeta(name="dev"),
+        spec=DeviceSpec(endpoint="192.0.2.1"),
+        status=DeviceStatus(last_flash=last),
+    )
+    (each,) = survey(asked, Around(devices={"one": device}, observed=NOW, now=NOW, had=frozenset({"one"})))
+    assert each.check is check
 
 
 @pytest.mark.parametrize(("left", "need"), [("", Need.NOTHING), ("one", Need.NOTHING), ("two", Need.RESUME)])
@@ -168,6 +210,14 @@ def test_a_check_before_the_flasher_of_others_is_the_inspections(check: bool) ->
     assert inspecting["name"] == INSPECT_CONTAINER
     assert ({"name": Variable.CHECK, "value": "true"} in inspecting["env"]) is check
     assert Variable.CHECK not in {each["name"] for each in flasher["env"]}
+
+
+@pytest.mark.parametrize("image", ["", "registry.example/ota-agent:1"], ids=["ours", "of others"])
+@pytest.mark.parametrize("check", [True, False], ids=["to be checked", "not"])
+def test_a_claim_that_is_found_again_from_its_pod_is_still_one_to_check(image: str, check: bool) -> None:
+    asked = samples.a_job(flashjob_pod_image=image or None)
+    claim = samples.a_claim(asked, check=check)
+    assert claim_of(samples.a_pod(asked, samples.a_device(claim), claim)).check is check
 
 
 # --- a flasher of others that never starts --------------------------------------------------------------------------

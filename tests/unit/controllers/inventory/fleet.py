@@ -101,4 +101,4 @@ class KnownFleet:
         return [each for each in self.devices if canonical_endpoint(each.spec.endpoint) == endpoint]
 
     def sighted_at(self, endpoint: str) -> list[Sighting]:
-        return [each for each in self.living if each.endpoint == endpoint]
+        return [each for each in self.living if each.place == endpoint]

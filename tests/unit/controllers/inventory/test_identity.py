@@ -94,6 +94,9 @@ def clue(seen: Sighting, *devices: Device, living: tuple[Sighting, ...] = ()) ->
         (sighting("u9", configuration="other"), (device(configuration=""),), "one by endpoint"),
         (sighting("u9", SERIAL="s2"), (device(configuration="", serial="s1"),), "new"),
         (sighting("u9", HOST_ENDPOINT="Board.Local"), (device(endpoint="board.local"),), "one by endpoint"),
+        (sighting("u9"), (device(configuration="", endpoint="10.0.0.7:80"),), "one by endpoint"),
+        (sighting("u9", HOST_ENDPOINT="http://10.0.0.7:80/"), (device(),), "one by endpoint"),
+        (sighting("u9", HOST_ENDPOINT="10.0.0.7:8080"), (device(),), "new"),
     ],
     ids=[
         "nothing is known",
@@ -114,6 +117,9 @@ def clue(seen: Sighting, *devices: Device, living: tuple[Sighting, ...] = ()) ->
         "a Device that people wrote",
         "a Device that people wrote, with another serial",
         "endpoint in another spelling",
+        "endpoint with the usual port",
+        "endpoint as a URL",
+        "another port",
     ],
 )
 def test_a_device_is_recognised_by_the_strongest_clue(seen: Sighting, known: tuple[Device, ...], expected: str) -> None:
@@ -242,3 +248,12 @@ def test_a_name_is_always_a_dns_label(serial: str, configuration: str, kind: str
         names = names_for(each)
         assert names[0] != names[1]
         assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name) for name in names), names
+
+
+def test_all_spellings_of_an_endpoint_make_one_name() -> None:
+    """Two Instances that are looked at in the same moment both find no Device: only the name tells that it is one."""
+    spellings = ("10.0.0.7", "10.0.0.7:80", "http://10.0.0.7", "::ffff:10.0.0.7")
+    seen = [sighting(f"u{number}", HOST_ENDPOINT=told) for number, told in enumerate(spellings)]
+    assert len({names_for(each) for each in seen}) == 1
+    made = device(endpoint="10.0.0.7:80")
+    assert all(is_same(each, made) for each in seen)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.device import MOST_INSTANCES, STALE, Device, DeviceSpec, DeviceStatus, LastFlash
-from edgewright.controllers.inventory.keeping import Kept, View, is_old_news, kept, labels_of, latest_of, look_again
+from edgewright.api.device import DIFFERS, MOST_INSTANCES, STALE, Device, DeviceSpec, DeviceStatus, Discovered
+from edgewright.controllers.inventory.keeping import Kept, View, kept, labels_of, latest_of, look_again
 from edgewright.controllers.inventory.sightings import Sighting
 from edgewright.controllers.settings import Timing
 from edgewright.runtime.conditions import FALSE, TRUE, condition, find, set_condition
@@ -18,11 +19,12 @@ from tests.unit.controllers.inventory.fleet import CLAIM, NOW, ago, device, flas
 
 TIMING = Timing(stale_after=600, seen_every=300)
 LABELS = {"edgewright.dev/type": "esp32s3", "edgewright.dev/application": "thermo"}
-SEEN = DeviceStatus(application="thermo", version="1.0.0", instances=("u1",), last_seen=ago(10))
+SAID = Discovered(instance="u1", application="thermo", version="1.0.0")
+SEEN = DeviceStatus(application="thermo", version="1.0.0", instances=("u1",), discovered=SAID, last_seen=ago(10))
 SETTLED = device(labels=LABELS, status=SEEN)
 
 
-def keep(known: Device, *sightings: Sighting, now: datetime = NOW, **view: datetime | None) -> Kept:
+def keep(known: Device, *sightings: Sighting, now: datetime = NOW, **view: Any) -> Kept:
     return kept(known, View(sightings=sightings, **view), now=now, timing=TIMING)
 
 
@@ -40,7 +42,7 @@ def test_a_new_device_says_what_its_instance_shows() -> None:
         type="esp32s3", protocol="esp32-plain", endpoint="10.0.0.7", serial="s1", configuration="http"
     )
     assert wanted.labels == LABELS
-    assert wanted.status == DeviceStatus(application="thermo", version="1.0.0", instances=("u1",), last_seen=NOW)
+    assert wanted.status == msgspec.structs.replace(SEEN, last_seen=NOW)
 
 
 def test_a_settled_device_is_left_as_it_is() -> None:
@@ -66,11 +68,13 @@ def test_that_it_was_seen_is_written_now_and_then_only() -> None:
 
 def test_when_something_else_changes_it_says_when() -> None:
     wanted = keep(SETTLED, sighting("u1", VERSION="1.1.0"))
-    assert wanted.status == msgspec.structs.replace(SEEN, version="1.1.0", last_seen=NOW)
+    said = msgspec.structs.replace(SAID, version="1.1.0")
+    assert wanted.status == msgspec.structs.replace(SEEN, version="1.1.0", discovered=said, last_seen=NOW)
 
 
 def test_what_an_instance_does_not_tell_stays() -> None:
     known = with_status(device(protocol="smp-udp", serial="s1", labels=LABELS), **msgspec.structs.asdict(SEEN))
+    known = with_status(known, discovered=Discovered(instance="u1"))
     assert unchanged(known, keep(known, sighting("u1", DEVICE="", APPLICATION_TYPE="", VERSION="")))
 
 
@@ -92,7 +96,7 @@ def test_a_device_that_people_wrote_keeps_its_spec_and_labels() -> None:
     theirs = device(configuration="", type="mine", endpoint="10.0.0.7", labels={"site": "north"})
     wanted = keep(theirs, sighting("u1", SERIAL="s1"))
     assert (wanted.spec, wanted.labels) == (theirs.spec, {"site": "north"})
-    assert wanted.status == DeviceStatus(application="thermo", version="1.0.0", instances=("u1",), last_seen=NOW)
+    assert wanted.status == msgspec.structs.replace(SEEN, last_seen=NOW)
 
 
 def test_what_comes_of_flashes_is_never_touched() -> None:
@@ -114,41 +118,6 @@ def test_only_what_can_be_a_label_becomes_one_and_the_others_are_left_alone(valu
     after = labels_of(before, type_=value, application="lamp")
     expected = {"edgewright.dev/type": value} if labelled else {}
     assert after == {"site": "north", "edgewright.dev/application": "lamp", **expected}
-
-
-@pytest.mark.parametrize(
-    ("seen", "told", "flash", "old"),
-    [
-        (sighting(VERSION="1.0.0"), None, flashed(), True),
-        (sighting(VERSION=""), None, flashed(), True),
-        (sighting(VERSION="1.0.0", since=NOW), None, flashed(), False),
-        (sighting(VERSION="1.0.0"), NOW, flashed(), False),
-        (sighting(VERSION="1.0.0"), ago(20), flashed(), True),
-        (sighting(VERSION="3.0.0"), None, flashed(), False),
-        (sighting(VERSION="2.0.0"), None, flashed(), False),
-        (sighting(VERSION="1.0.0"), None, flashed(after=""), False),
-        (sighting(VERSION="1.0.0"), None, None, False),
-        (sighting(VERSION="1.0.0"), None, LastFlash(version_before="1.0.0", version_after="2.0.0"), False),
-    ],
-    ids=[
-        "what it ran before the flash",
-        "no version",
-        "an Instance made after the flash",
-        "told after the flash",
-        "told before the flash",
-        "a version of somebody else's",
-        "the version of the flash",
-        "a flash that read nothing back",
-        "never flashed",
-        "a flash without a time",
-    ],
-)
-def test_what_a_flash_proved_is_not_overwritten_by_what_was_told_before_it(
-    seen: Sighting, told: datetime | None, flash: LastFlash | None, old: bool
-) -> None:
-    assert is_old_news(seen, told, flash) is old
-    known = with_status(SETTLED, version="2.0.0", application="lamp", last_flash=flash)
-    assert (keep(known, seen, told=told).status.application == "lamp") is old
 
 
 def test_a_device_is_stale_when_nothing_has_shown_it_for_long_enough() -> None:
@@ -188,6 +157,18 @@ def test_a_stale_device_that_is_seen_again_is_not_stale() -> None:
     assert [(each.type, each.status) for each in wanted.conditions] == [(STALE, FALSE)]
     again = keep(with_status(known, **msgspec.structs.asdict(wanted)), sighting("u1"))
     assert again.status == wanted
+
+
+def test_whether_a_device_is_stale_that_is_asked_itself_is_not_said_here() -> None:
+    known = with_status(SETTLED, last_seen=ago(5000))
+    assert unchanged(known, keep(known, asked=True))
+    assert look_again(known, View(asked=True), now=NOW, timing=TIMING) == 600
+
+
+def test_what_akri_sees_is_no_other_device_any_more() -> None:
+    mark = set_condition((), condition(DIFFERS, TRUE, "OtherType"), now=ago(100))
+    wanted = keep(with_status(SETTLED, conditions=mark), sighting("u1")).status
+    assert [(each.type, each.status, each.reason) for each in wanted.conditions] == [(DIFFERS, FALSE, "Discovered")]
 
 
 def test_a_device_that_people_wrote_and_nothing_ever_saw_is_never_stale() -> None:

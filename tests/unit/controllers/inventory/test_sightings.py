@@ -27,6 +27,22 @@ def test_an_instance_without_an_address_is_nothing_to_flash(endpoint: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("told", "kept", "place"),
+    [
+        (" 10.0.0.5 ", "10.0.0.5", "10.0.0.5"),
+        ("http://10.0.0.5", "http://10.0.0.5", "10.0.0.5"),
+        ("10.0.0.5:80", "10.0.0.5:80", "10.0.0.5"),
+        ("::ffff:10.0.0.5", "::ffff:10.0.0.5", "10.0.0.5"),
+        ("Board.example:8080", "board.example:8080", "board.example:8080"),
+        ("/dev/ttyUSB0", "/dev/ttyusb0", "/dev/ttyusb0"),
+    ],
+)
+def test_an_endpoint_is_kept_as_told_and_compared_in_one_spelling(told: str, kept: str, place: str) -> None:
+    seen = sighting(HOST_ENDPOINT=told)
+    assert (seen.endpoint, seen.place) == (kept, place)
+
+
+@pytest.mark.parametrize(
     ("properties", "serials"),
     [
         ({"SERIAL": "A-17"}, ("a-17",)),

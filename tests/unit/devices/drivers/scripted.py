@@ -28,6 +28,10 @@ QUICK = Timing(
     settle=0.05,
     reboot=0.3,
     dial=5.0,
+    courtesy=0.05,
+    leave=0.3,
+    turn=5.0,
+    late=0.3,
     redial=0.3,
     introduction=0.3,
     stall=0.5,
@@ -144,6 +148,33 @@ def dial(
     return received
 
 
+class Dialling:
+    """A device whose every call is one of the functions given, made in order; `took` has what each call brought."""
+
+    def __init__(self, *calls: Callable[[], bytes]) -> None:
+        self.took: list[bytes] = []
+        self._calls = calls
+        self._task: asyncio.Task[None] | None = None
+
+    def ordered(self, body: bytes) -> tuple[int, bytes]:
+        """The page /update."""
+        self.order = body
+        self._task = asyncio.create_task(self._dial())
+        return 200, b"on my way"
+
+    async def _dial(self) -> None:
+        for call in self._calls:
+            try:
+                self.took.append(await asyncio.to_thread(call))
+            except OSError as error:
+                self.took.append(type(error).__name__.encode())
+
+    async def ended(self) -> None:
+        """Waits for the last call."""
+        assert self._task is not None
+        await self._task
+
+
 class Around:
     """The surroundings of a flash, and what a driver told through them."""
 
@@ -164,9 +195,9 @@ class Around:
         self.surroundings = Surroundings(**{**settings, **more})  # type: ignore[arg-type] # a table of settings
 
     async def until(self, line: str) -> None:
-        """Waits for a line of the log."""
+        """Waits for a line of the log that has this in it."""
         async with asyncio.timeout(10):
-            while line not in self.lines:
+            while not any(line in each for each in self.lines):
                 self._news.clear()
                 await self._news.wait()
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -19,45 +19,25 @@ from edgewright.devices.drivers.esp32 import Esp32
 from edgewright.devices.drivers.esp_device import Timing
 from edgewright.devices.simulated.attestation import AttestationService
 from edgewright.devices.simulated.certificates import server_pair
-from edgewright.devices.simulated.device import Times
-from edgewright.devices.simulated.faults import parse_fault
 from edgewright.devices.simulated.firmware import esp_image
-from edgewright.devices.simulated.fleet import Fleet
-from edgewright.devices.simulated.journal import Did
 from edgewright.devices.timescale import TIME_SCALE
 from tests.unit.devices.drivers.conftest import Keys
-from tests.unit.devices.drivers.scripted import CERTIFICATE, QUICK, Around, Page, Scripted, dial, info, page, trusting
+from tests.unit.devices.drivers.scripted import (
+    CERTIFICATE,
+    QUICK,
+    Around,
+    Dialling,
+    Page,
+    Scripted,
+    dial,
+    info,
+    page,
+    trusting,
+)
 
 CONTENT = esp_image(version="0.2.0", project="thermometer", size=400_000)
 IMAGE = Image(content=CONTENT, digest="sha256:1")
 DEVICE = Identity(device="esp32", application="thermometer", version="0.1.0", certificate=CERTIFICATE)
-
-
-class Dialling:
-    """A device whose every call is one of the functions given, made in order; `took` has what each call brought."""
-
-    def __init__(self, *calls: Callable[[], bytes]) -> None:
-        self.took: list[bytes] = []
-        self._calls = calls
-        self._task: asyncio.Task[None] | None = None
-
-    def ordered(self, body: bytes) -> tuple[int, bytes]:
-        """The page /update."""
-        self.order = body
-        self._task = asyncio.create_task(self._dial())
-        return 200, b"on my way"
-
-    async def _dial(self) -> None:
-        for call in self._calls:
-            try:
-                self.took.append(await asyncio.to_thread(call))
-            except OSError as error:
-                self.took.append(type(error).__name__.encode())
-
-    async def ended(self) -> None:
-        """Waits for the last call."""
-        assert self._task is not None
-        await self._task
 
 
 @contextlib.asynccontextmanager
@@ -337,8 +317,10 @@ def test_a_flood_of_strangers_does_not_fill_the_log(keys: Keys) -> None:
         OTA_PORT,
         tls=keys.server,
         certificate=CERTIFICATE,
-        device_host="192.0.2.7",
+        own={"192.0.2.7"},
         patience=1.0,
+        courtesy=1.0,
+        spared=1.0,
         log=lines.append,
     )
     for number in range(5000):
@@ -482,58 +464,6 @@ async def test_the_log_says_what_could_not_be_compared_and_what_may_not_fit(keys
     await ending(page(404), around, known=replace(DEVICE, device="toaster"))
     assert any("'toaster' is not known" in line for line in around.lines)
     assert any("may be too long" in line for line in around.lines)
-
-
-@pytest.mark.parametrize(
-    ("fault", "version", "restarted"),
-    [
-        pytest.param("", "0.2.0", True, id="none"),
-        pytest.param("slow:1000000", "0.2.0", True, id="slow"),
-        pytest.param("wrong-version:9.9", "9.9", True, id="wrong version"),
-        pytest.param("boot-loop", "0.1.0", True, id="boot loop and revert"),
-        pytest.param("same-version", "0.1.0", True, id="the same version string again"),
-        pytest.param("corrupt", "0.1.0", False, id="a damaged slot"),
-    ],
-)
-@pytest.mark.parametrize("tells_boot", [True, False], ids=["counts boots", "as published"])
-async def test_a_simulated_device_is_flashed_and_watched(
-    keys: Keys, fault: str, version: str, restarted: bool, tells_boot: bool
-) -> None:
-    around = Around(keys.server)
-    own = around.address.replace("127.46.", "127.32.")
-    faults = [parse_fault(f"{fault}=1")] if fault else []
-    times = Times(scale=0.02, booting=8.0)
-    driver = Esp32(timing=replace(QUICK, reboot=10.0 if restarted else 0.5, settle=0.2))
-    async with Fleet(
-        count=1, pinned=keys.pem, faults=faults, times=times, first_address=own, port=0, tells_boot=tells_boot
-    ) as fleet:
-        endpoint = fleet[1].endpoint
-        before = await driver.inspect(endpoint)
-        facts = driver.check(IMAGE, before)
-        await driver.flash(IMAGE, endpoint, before, around.surroundings)
-        after = await driver.verify(endpoint, before, "0.2.0", facts, around.surroundings)
-    assert after.version == version
-    assert (after.boots != before.boots) is restarted
-    assert after.certificate == before.certificate != b""
-
-
-async def test_a_device_that_takes_long_for_what_was_sent_is_not_cut_off(keys: Keys) -> None:
-    around = Around(keys.server)
-    own = around.address.replace("127.46.", "127.32.")
-    image = Image(content=esp_image(version="0.2.0", project="thermometer", size=512 << 10), digest="sha256:1")
-    driver = Esp32(timing=replace(QUICK, stall=3.0, farewell=0.8))
-    async with Fleet(
-        count=1,
-        pinned=keys.pem,
-        faults=[parse_fault("slow:5000=1")],
-        times=Times(scale=0.02),
-        first_address=own,
-        port=0,
-    ) as fleet:
-        before = await driver.inspect(fleet[1].endpoint)
-        await driver.flash(image, fleet[1].endpoint, before, around.surroundings)
-        assert around.lines[-1] == "the device has everything"
-        assert fleet[1].journal.count(Did.CUT) == 0
 
 
 def test_a_driver_lives_as_fast_as_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from edgewright.api.flashing import Report, Role, Variable, decode_report
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.flasher.environment import Order
+from edgewright.devices.flasher.flashing import APART, QUESTIONS
 from edgewright.devices.flasher.preparing import Equipment
 from edgewright.devices.flasher.running import run
 from edgewright.devices.flasher.stopping import Stop
@@ -48,6 +49,8 @@ class FakeDriver:
     dials_back: ClassVar[bool] = False
     protected: ClassVar[bool] = True
     safe_to_interrupt: ClassVar[bool] = False
+    says_type: ClassVar[bool] = False
+    shows_certificate: ClassVar[bool] = False
 
     before: Identity | Ended = BEFORE
     after: Identity | Ended | Exception | None = AFTER
@@ -103,6 +106,13 @@ class Unprotected(FakeDriver):
     protected: ClassVar[bool] = False
 
 
+class Telling(FakeDriver):
+    """A driver whose devices always say what they are, and show a certificate."""
+
+    says_type: ClassVar[bool] = True
+    shows_certificate: ClassVar[bool] = True
+
+
 class Interruptible(FakeDriver):
     """A driver whose device takes no harm from half a firmware."""
 
@@ -145,6 +155,12 @@ class Bench:
     def start(self, role: Role = Role.FLASH, environment: Mapping[str, str] | None = None) -> asyncio.Task[int]:
         """The same as a task, for tests that move the clock or stop it."""
         return asyncio.create_task(self.run(role, environment))
+
+    async def check(self, role: Role, environment: Mapping[str, str] | None = None) -> int:
+        """The same for a run that asks a device again for a while."""
+        task = self.start(role, environment)
+        await self.clock.advance(QUESTIONS * APART)
+        return await task
 
     async def until(self, what: str) -> None:
         """Waits until the driver has begun that."""

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.api.flashing import INSPECTED_EXIT_CODE, Outcome, Role, Variable
-from edgewright.devices.flasher.environment import NOTE_FOLDER_VARIABLE
+from edgewright.api.flashing import INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
+from edgewright.devices.drivers.driver import Ended, Identity
 from tests.unit.devices.flasher.fakes import AFTER, BEFORE, Bench, FakeDriver
 
 
 async def test_a_device_that_runs_what_is_wanted_is_done_and_the_other_flasher_is_kept_from_it(tmp_path: Path) -> None:
     bench = Bench(driver=FakeDriver(before=AFTER))
     environment = {Variable.CHECK: "true", NOTE_FOLDER_VARIABLE: str(tmp_path)}
-    assert await bench.run(Role.INSPECT, environment) == INSPECTED_EXIT_CODE
+    assert await bench.check(Role.INSPECT, environment) == INSPECTED_EXIT_CODE
     assert (bench.report.outcome, bench.report.written) == (Outcome.SUCCEEDED, False)
     assert "checked, and not written by this run" in bench.report.message
 
@@ -31,3 +31,18 @@ async def test_any_other_device_is_left_to_the_other_flasher(
     bench = Bench(driver=FakeDriver(before=replace(BEFORE, version=version)))
     assert await bench.run(Role.INSPECT, {**environment, NOTE_FOLDER_VARIABLE: str(tmp_path)}) == 0
     assert bench.saved == []
+
+
+@pytest.mark.parametrize(
+    "then",
+    [replace(AFTER, version="0.1.0"), replace(AFTER, boots="3"), Ended(Outcome.UNREACHABLE, "it does not answer")],
+    ids=["it goes back", "it restarts", "it goes away"],
+)
+async def test_what_others_flashed_counts_only_if_it_stays(then: Identity | Ended, tmp_path: Path) -> None:
+    note = {Variable.CHECK: "true", NOTE_FOLDER_VARIABLE: str(tmp_path)}
+    bench = Bench(driver=FakeDriver(before=AFTER, last=then))
+    assert await bench.check(Role.INSPECT, note) == 0
+    assert any("does not stay" in line for line in bench.said)
+    bench = Bench(driver=FakeDriver(before=AFTER, last=then, after=replace(AFTER, boots="4")))
+    assert await bench.check(Role.CHECK) == 0
+    assert bench.report.written

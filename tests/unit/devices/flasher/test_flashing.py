@@ -161,7 +161,7 @@ async def test_the_wanted_version_alone_does_not_keep_a_device_from_its_flash(en
 
 async def test_what_somebody_else_flashed_is_checked_and_not_written_again() -> None:
     bench = Bench(driver=FakeDriver(before=AFTER))
-    assert await bench.run(Role.CHECK) == 0
+    assert await bench.check(Role.CHECK) == 0
     report = bench.report
     assert (report.outcome, report.written, report.version_after) == (Outcome.SUCCEEDED, False, "0.2.0")
     assert "not written by this run" in report.message

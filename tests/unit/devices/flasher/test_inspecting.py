@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.api.flashing import INSPECTED_EXIT_CODE, Outcome, Role, Variable
+from edgewright.api.flashing import INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
 from edgewright.devices.drivers.driver import Ended, Facts, Image
-from edgewright.devices.flasher.environment import NOTE_FOLDER_VARIABLE
 from edgewright.devices.flasher.inspecting import NOTE, leave_note, read_note
 from tests.unit.devices.flasher.fakes import AFTER, BEFORE, DIGEST, Bench, FakeDriver
 

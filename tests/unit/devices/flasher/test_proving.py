@@ -93,16 +93,23 @@ def test_the_version_in_the_content_goes_before_the_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ordered", "said_to_be", "refused"),
+    ("ordered", "said_to_be", "says_type", "refused"),
     [
-        pytest.param("esp32s3", "esp32", True, id="another"),
-        pytest.param("ESP32S3", "esp32s3", False, id="ignoring-case"),
-        pytest.param("", "esp32", False, id="anything-will-do"),
-        pytest.param("esp32", "", False, id="it-does-not-say"),
+        pytest.param("esp32s3", "esp32", True, True, id="another"),
+        pytest.param("ESP32S3", "esp32s3", True, False, id="ignoring-case"),
+        pytest.param("esp32s3", "ESP32-S3", True, False, id="written-in-another-way"),
+        pytest.param("", "esp32", True, False, id="anything-will-do"),
+        pytest.param("", "", True, False, id="anything-will-do-even-without-a-name"),
+        pytest.param("esp32", "", True, True, id="it-does-not-say-though-its-kind-always-does"),
+        pytest.param("esp32", "", False, False, id="its-kind-cannot-say"),
+        pytest.param("esp32", "qemu", False, True, id="its-kind-need-not-say-and-it-says-another"),
     ],
 )
-def test_a_device_of_another_type_is_incompatible(ordered: str, said_to_be: str, refused: bool) -> None:
-    verdict = refusal(read_order({**ENVIRONMENT, Variable.DEVICE: ordered}), replace(BEFORE, device=said_to_be))
+def test_a_device_of_another_type_is_incompatible(
+    ordered: str, said_to_be: str, says_type: bool, refused: bool
+) -> None:
+    order = read_order({**ENVIRONMENT, Variable.DEVICE: ordered})
+    verdict = refusal(order, replace(BEFORE, device=said_to_be), says_type=says_type)
     assert (verdict is not None) is refused
     if verdict is not None:
         assert verdict.outcome is Outcome.INCOMPATIBLE

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from edgewright.api.flashing import EXIT_CODES, INSPECTED_EXIT_CODE, Outcome, Role, Variable, decode_report
+from edgewright.api.flashing import (
+    EXIT_CODES,
+    INSPECTED_EXIT_CODE,
+    NOTE_FOLDER_VARIABLE,
+    Outcome,
+    Role,
+    Variable,
+    decode_report,
+)
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Surroundings
 from edgewright.devices.flasher.environment import Order
 from edgewright.devices.flasher.preparing import Equipment
@@ -203,6 +212,27 @@ async def test_an_unexpected_error_is_a_report_and_not_only_a_traceback(
     assert bench.report.outcome is Outcome.FAILED
     assert "ZeroDivisionError" in bench.report.message
     assert "hunter2" not in "".join((*bench.said, bench.saved[-1].decode()))
+
+
+@pytest.mark.parametrize("role", [Role.FLASH, Role.VERIFY])
+async def test_something_inside_that_is_cancelled_and_nobody_meant_is_a_report_too(role: Role, tmp_path: Path) -> None:
+    class Torn(FakeDriver):
+        async def inspect(self, endpoint: str) -> Identity:
+            raise asyncio.CancelledError
+
+    bench = Bench(driver=Torn())
+    assert await bench.run(role, {NOTE_FOLDER_VARIABLE: str(tmp_path)}) == EXIT_CODES[Outcome.FAILED]
+    assert "the flasher itself broke off, waiting for the device's answer" in bench.report.message
+
+
+async def test_whoever_runs_it_can_still_cancel_it() -> None:
+    bench = Bench(image=None)
+    task = bench.start()
+    await bench.until("inspect")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert bench.saved == []
 
 
 async def test_missing_equipment_is_told_as_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.flashing import LOG_LINES, REPORT_LIMIT, Outcome, decode_report
+from edgewright.api.flashing import LOG_LINES, REPORT_LIMIT, TERMINATION_LOG_VARIABLE, Outcome, decode_report
 from edgewright.devices.drivers.driver import Identity
 from edgewright.devices.flasher.proving import Verdict
-from edgewright.devices.flasher.telling import TERMINATION_LOG_VARIABLE, Account, one_line, save_to, termination_log
+from edgewright.devices.flasher.telling import Account, one_line, save_to, termination_log
 from edgewright.runtime.clock import VirtualClock
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.api.flashing import EXIT_CODES, Outcome, Role
+from edgewright.api.flashing import EXIT_CODES, NOTE_FOLDER_VARIABLE, Outcome, Role
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Surroundings
-from edgewright.devices.flasher.environment import NOTE_FOLDER_VARIABLE
 from edgewright.devices.flasher.inspecting import leave_note
 from edgewright.devices.flasher.verifying import SETTLING
 from edgewright.runtime.clock import settle

@@ -36,8 +36,8 @@ def index(*entries: Descriptor) -> Document:
     return Document(manifests=entries)
 
 
-@pytest.mark.parametrize("device", ["esp32s3", "ESP32S3"])
-def test_the_entry_for_the_device_is_picked_whatever_the_case(device: str) -> None:
+@pytest.mark.parametrize("device", ["esp32s3", "ESP32S3", "esp32-s3"])
+def test_the_entry_for_the_device_is_picked_however_it_is_written(device: str) -> None:
     wanted = entry("Custom/Esp32s3", "wanted")
     assert pick_entry(index(entry("custom/esp32"), wanted, entry("linux/amd64")), device, "it") is wanted
 

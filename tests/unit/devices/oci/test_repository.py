@@ -357,6 +357,7 @@ async def test_a_transfer_that_is_cut_after_the_last_byte_is_whole() -> None:
     assert asked == 1
 
 
+@pytest.mark.untraced
 async def test_hundreds_pull_at_once() -> None:
     async with Registry() as registry:
         registry.add_image("team/fw", "1", {"esp32": FIRMWARE})

@@ -21,7 +21,7 @@ from edgewright.devices.simulated.journal import Did
 from tests.harness import wait_until_async
 
 ADDRESS = "127.32.255.1"
-QUICK = Times(scale=0.005)
+QUICK = Times(scale=0.005, least_booting=0.0)
 STEADY = Times(scale=0.1)
 """For tests that do something while a device restarts: they get there in time on a busy machine too."""
 IMAGE = esp_image(version="2.0.0", project="thermometer")

@@ -18,16 +18,17 @@ from edgewright.devices.simulated.certificates import (
 
 
 def test_a_devices_certificate_is_its_own_and_always_the_same() -> None:
-    made = {device_certificate(seed=seed, number=number) for seed in (0, 1) for number in (1, 2)}
+    one, two = "127.32.0.1", "127.32.0.2"
+    made = {device_certificate(seed=seed, address=address) for seed in (0, 1) for address in (one, two)}
     assert len(made) == 4
-    assert device_certificate(seed=1, number=2) in made
+    assert device_certificate(seed=1, address=two) in made
 
 
-@pytest.mark.parametrize("number", [1, 1000])
-def test_a_devices_certificate_is_as_long_as_the_published_flasher_expects(number: int) -> None:
-    der = device_certificate(seed=0, number=number)
+@pytest.mark.parametrize("address", ["127.32.0.1", "127.32.255.255"])
+def test_a_devices_certificate_is_as_long_as_the_published_flasher_expects(address: str) -> None:
+    der = device_certificate(seed=0, address=address)
     assert SHORTEST <= len(der) < 2000
-    assert f"device {number} of fleet 0" in x509.load_der_x509_certificate(der).subject.rfc4514_string()
+    assert f"device {address} of fleet 0" in x509.load_der_x509_certificate(der).subject.rfc4514_string()
 
 
 def test_the_servers_certificate_is_for_the_name_that_firmware_knows() -> None:
@@ -50,7 +51,17 @@ def test_the_first_of_several_certificates_is_what_counts() -> None:
     assert first_certificate(f"some words\n{leaf}{issuer}") == ssl.PEM_cert_to_DER_cert(leaf)
 
 
-@pytest.mark.parametrize("text", ["", "-----BEGIN CERTIFICATE-----\nAAAA", "-----END CERTIFICATE-----"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-----BEGIN CERTIFICATE-----\nAAAA",
+        "-----END CERTIFICATE-----",
+        "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----",
+        "-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----",
+    ],
+    ids=["nothing", "no end", "no beginning", "something else", "no base64"],
+)
 def test_a_text_without_a_certificate_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no certificate in it"):
         first_certificate(text)

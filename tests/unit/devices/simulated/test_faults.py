@@ -89,3 +89,20 @@ def test_another_seed_chooses_others() -> None:
 def test_a_fault_of_a_device_that_there_is_not_is_refused() -> None:
     with pytest.raises(BadFault, match="there is no device 4 in a fleet of 3"):
         chosen([parse_fault("corrupt=2,4,9")], count=3, seed=0)
+
+
+@pytest.mark.parametrize(
+    "others", [("corrupt=2",), ("corrupt:once=2,3",), ("corrupt=100%",)], ids=["number", "numbers", "share"]
+)
+def test_two_faults_of_one_kind_on_one_device_are_refused(others: tuple[str, ...]) -> None:
+    faults = [parse_fault(text) for text in ("slow=2", "corrupt=1,2", *others)]
+    with pytest.raises(BadFault, match=r"^corrupt.*: device [12] has corrupt=1,2 already, and one fault of a kind"):
+        chosen(faults, count=3, seed=0)
+
+
+@pytest.mark.parametrize("kind", FaultKind)
+def test_what_a_fault_takes_without_an_amount_could_be_typed(kind: FaultKind) -> None:
+    bare = parse_fault(f"{kind}=1")
+    assert bare.amount == kind.default
+    if kind.default:
+        assert parse_fault(f"{kind}:{kind.default}=1") == bare

@@ -145,6 +145,7 @@ def test_a_fleet_may_open_the_files_that_it_needs(monkeypatch: pytest.MonkeyPatc
     assert asked == [(3000, 4096), (4096, 4096)]
 
 
+@pytest.mark.untraced
 def test_a_thousand_devices_need_less_than_300_megabytes() -> None:
     done = subprocess.run([sys.executable, "-c", THOUSAND], capture_output=True, text=True, timeout=60, check=True)
     assert int(done.stdout) < 150, "at rest it is a fraction, so that there is room for transfers"
