@@ -110,3 +110,25 @@ def test_what_a_killed_fleet_has_left_is_cleared_up_by_the_next(
     with simulation(local_plane, namespace, tmp_path, "--devices", "1") as running:
         (device,) = running.seen("ready")["devices"]
         assert set(instances(local_plane, namespace)) == {device["endpoint"]}
+
+
+def test_a_reader_who_has_seen_enough_ends_it_and_harms_no_device(
+    local_plane: LocalPlane, namespace: str, tmp_path: Path
+) -> None:
+    command = [str(PROGRAM), "simulate", "--kubeconfig", str(local_plane.kubeconfig), "--namespace", namespace]
+    command += ["--devices", "1", "--port", "0", "--attestation-port", "0", "--output", "json"]
+    env = environment(HOME=str(tmp_path))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+        try:
+            assert process.stdout is not None
+            (device,) = json.loads(process.stdout.readline())["devices"]
+            process.stdout.close()
+            order = urllib.request.Request(f"http://{device['endpoint']}/update", data=b"ip: 127.0.0.1", method="POST")
+            with urllib.request.urlopen(order) as answer:
+                assert answer.status == 200
+            assert process.wait(60) == 1
+            assert process.stderr is not None
+            assert process.stderr.read() == b""
+        finally:
+            process.kill()
+    assert instances(local_plane, namespace) == {}

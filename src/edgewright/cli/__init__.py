@@ -1,23 +1,25 @@
 """What people type: `edgewright COMMAND`. One module a command group; this one joins them and handles errors once.
 
 Commands raise; here an error becomes one sentence on standard error and one of the `EXIT_CODES`, which scripts can
-trust. Nobody who types a command sees a traceback for what the outside did.
+trust. Nobody who types a command sees a traceback for what the outside did. Only the module of the command that was
+typed is imported: nobody waits for what another one needs.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 import typer
 
-from edgewright.cli import backup, crds, demo, node, run, simulate, up, version
 from edgewright.cli.failure import Failed
 from edgewright.runtime import logs
-from edgewright.runtime.config import ConfigError
 from edgewright.runtime.errors import KubernetesError, NoCredentials, Unreachable
 from edgewright.runtime.masking import mask
+from edgewright.runtime.tls import ConfigError
 
 EXIT_CODES: Final = {
     0: "Done.",
@@ -28,39 +30,60 @@ EXIT_CODES: Final = {
 }
 """What a command can end with, and what it means."""
 
-app = typer.Typer(
-    name="edgewright",
-    help="Keeps fleets of edge devices in the state that you declare.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("up")(up.up)
-app.command("run")(run.run)
-app.command("demo")(demo.demo)
-app.command("node")(node.node)
-app.command("simulate")(simulate.simulate)
-app.command("backup")(backup.backup)
-app.add_typer(crds.app, name="crds")
-app.command("version")(version.show)
+# Where each command is: the module has its name, and in it is this function, or group of commands.
+_COMMANDS: Final = {
+    "up": "up",
+    "run": "run",
+    "demo": "demo",
+    "node": "node",
+    "simulate": "simulate",
+    "backup": "backup",
+    "crds": "app",
+    "version": "show",
+}
+
+
+def command_line(*names: str) -> typer.Typer:
+    """What can be typed: all commands, or those of these names, so that the modules of the others are not imported."""
+    line = typer.Typer(
+        name="edgewright",
+        help="Keeps fleets of edge devices in the state that you declare.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    line.callback()(lambda: None)  # else one command alone would be taken without its name
+    for name in names or _COMMANDS:
+        command = getattr(import_module(f"edgewright.cli.{name}"), _COMMANDS[name])
+        if isinstance(command, typer.Typer):
+            line.add_typer(command, name=name)
+        else:
+            line.command(name)(command)
+    return line
 
 
 def main() -> None:
     """The console script."""
     logs.setup(level="warning", format="text")
+    _watch_output()
     try:
         try:
-            app()
+            # Anything but a command, such as a slip or --help, is answered with a look at all of them.
+            command_line(*(name for name in sys.argv[1:2] if name in _COMMANDS))()
         except SystemExit:
             sys.stdout.flush()  # Python would do it at its exit, too late for a sentence when it fails
             raise
     except KeyboardInterrupt:
         sys.exit(130)
-    except OSError as error:
+    except Unwritten as error:
         _forget_output()
         # A reader that has seen enough (`| head`, say) wants no sentence.
-        if not isinstance(error, BrokenPipeError):
-            print(f"edgewright: the output cannot be written: {error.strerror or error}", file=sys.stderr)
+        if not isinstance(error.reason, BrokenPipeError):
+            print(f"edgewright: {error}", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename is not None else ""
+        print(f"edgewright: {mask(what)}{error.strerror or error}", file=sys.stderr)
         sys.exit(1)
     except (ConfigError, Failed, KubernetesError) as error:
         said = " ".join(str(error).splitlines())  # what others say of a failure may have several lines
@@ -73,6 +96,41 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, ConfigError | NoCredentials):
         return 2
     return 3 if isinstance(error, Unreachable) else 1
+
+
+class Unwritten(Exception):
+    """Standard output cannot be written. Not an OSError: those that commands expect are about something else."""
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(f"the output cannot be written: {reason.strerror or reason}")
+        self.reason = reason
+
+
+class _Output(io.TextIOWrapper):
+    """Standard output whose failures are told from all others."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            raise Unwritten(error) from error
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            raise Unwritten(error) from error
+
+
+def _watch_output() -> None:
+    before = sys.stdout
+    if before is None:  # closed by whoever started us (`>&-`), who wants to read nothing
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
+    elif before is sys.__stdout__ and isinstance(before, io.TextIOWrapper):
+        settings: dict[str, Any] = {
+            name: getattr(before, name) for name in ("encoding", "errors", "line_buffering", "write_through")
+        }
+        sys.stdout = _Output(before.detach(), **settings)
 
 
 def _forget_output() -> None:

@@ -30,7 +30,7 @@ from edgewright.api.flashjob import TLS_SECRET, FlashJob, FlashJobPhase, FlashJo
 from edgewright.api.instance import Instance
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.cli import operating, up
+from edgewright.cli import machine, operating, up
 from edgewright.cli.demo_screen import (
     DROPPING,
     REFUSED,
@@ -93,6 +93,8 @@ def demo(
 ) -> None:
     """Flash 12 simulated devices on an embedded control plane, and show what was proven. Takes less than a minute."""
     up.require_libraries()
+    if (why := machine.no_pod_can_run()) is not None:
+        raise Failed(why)
     console = Console(highlight=False, soft_wrap=True)
     if data is not None:
         if data.exists() and (not data.is_dir() or any(data.iterdir())):
@@ -159,10 +161,7 @@ async def opened(folder: Path) -> AsyncIterator[Scene]:
     from edgewright.cli.registering import Registration, pinned_certificate  # noqa: PLC0415 - as in all commands
     from edgewright.controllers.settings import Settings, Timing  # noqa: PLC0415
     from edgewright.devices.simulated.attestation import AttestationService  # noqa: PLC0415
-    from edgewright.devices.simulated.device import Times  # noqa: PLC0415
-    from edgewright.devices.simulated.faults import parse_fault  # noqa: PLC0415
     from edgewright.devices.simulated.firmware import esp_image  # noqa: PLC0415
-    from edgewright.devices.simulated.fleet import Fleet  # noqa: PLC0415
     from edgewright.devices.simulated.registry import Registry  # noqa: PLC0415
     from edgewright.devices.timescale import TIME_SCALE  # noqa: PLC0415
     from edgewright.local import plane  # noqa: PLC0415
@@ -170,7 +169,7 @@ async def opened(folder: Path) -> AsyncIterator[Scene]:
 
     directory.prepare(folder)
     flasher = ["env", f"{TIME_SCALE}={_SCALE}", *operating.FLASHER_COMMAND]
-    settings = plane.Settings(data=folder, port=0, node="demo", images={FLASHER_IMAGE: flasher})
+    settings = plane.Settings(data=folder, port=0, node="demo", images={FLASHER_IMAGE: flasher}, told=operating.TOLD)
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(plane.open(settings))
         await asyncio.to_thread(kubeconfig.write, folder / "kubeconfig", running.entrance.kubeconfig(running.url))
@@ -179,20 +178,7 @@ async def opened(folder: Path) -> AsyncIterator[Scene]:
         pinned = await pinned_certificate(client, namespace=NAMESPACE, name=TLS_SECRET)
         registry = await stack.enter_async_context(Registry())
         registry.add_image("demo/firmware", NEW, {"esp32": esp_image(version=NEW, project=APPLICATION)})
-        fleet = Fleet(
-            count=_DEVICES,
-            pinned=pinned,
-            application=APPLICATION,
-            version=OLD,
-            first_address=_FIRST_ADDRESS,
-            port=80 if os.geteuid() == 0 else 8080,
-            faults=[parse_fault(each) for each in FAULTS],
-            times=Times(scale=_SCALE),
-        )
-        try:
-            await stack.enter_async_context(fleet)
-        except OSError as error:
-            raise Failed(f"{error.strerror or error}: is another demo or simulated fleet running?") from error
+        fleet = await stack.enter_async_context(listening(pinned))
         attestation = await stack.enter_async_context(AttestationService(fleet.recognises))
         operator = Settings(
             local=True,
@@ -212,6 +198,37 @@ async def opened(folder: Path) -> AsyncIterator[Scene]:
         await registration.begin()
         running.go_on("registration", registration.run())
         yield Scene(running=running, client=client, fleet=fleet, registry=registry, registration=registration)
+
+
+@asynccontextmanager
+async def listening(pinned: str) -> AsyncIterator[Fleet]:
+    """The devices, at the usual port, or each at a free one where somebody else has that or it may not be used."""
+    from edgewright.devices.simulated.device import Times  # noqa: PLC0415
+    from edgewright.devices.simulated.faults import parse_fault  # noqa: PLC0415
+    from edgewright.devices.simulated.fleet import Fleet  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        for port in (80 if os.geteuid() == 0 else 8080, 0):
+            fleet = Fleet(
+                count=_DEVICES,
+                pinned=pinned,
+                application=APPLICATION,
+                version=OLD,
+                first_address=_FIRST_ADDRESS,
+                port=port,
+                faults=[parse_fault(each) for each in FAULTS],
+                times=Times(scale=_SCALE),
+            )
+            try:
+                await stack.enter_async_context(fleet)
+                break
+            except OSError as error:
+                if not port:
+                    raise Failed(
+                        f"{error.strerror or error}: the simulated devices cannot listen at {_FIRST_ADDRESS} and the "
+                        "addresses after it"
+                    ) from error
+        yield fleet
 
 
 async def discovered(scene: Scene) -> list[Row]:

@@ -48,6 +48,7 @@ Addresses: TypeAlias = Annotated[
 
 # What a certificate takes for a name, without `system:node:`.
 _LONGEST_NODE_NAME: Final = 52
+_LAST_PORT: Final = 65_535
 
 
 def data_directory(given: Path | None, *, called: str = "edgewright") -> Path:
@@ -111,6 +112,13 @@ def _is_ours(address: ipaddress.IPv4Address) -> bool:
     return True
 
 
+def port(given: int | None, *, option: str) -> int | None:
+    """The port that was typed, where it is one."""
+    if given is not None and not 0 <= given <= _LAST_PORT:
+        raise typer.BadParameter(f"{given} is no port: 0 to {_LAST_PORT}", param_hint=option)
+    return given
+
+
 def node_name(given: str | None, *, option: str) -> str:
     """The name of the node: the one that was given, else the one of this machine."""
     if given is None:
@@ -123,6 +131,18 @@ def node_name(given: str | None, *, option: str) -> str:
             param_hint=option,
         )
     return given
+
+
+def no_pod_can_run() -> str | None:
+    """Why no Pod whatever can run on this machine, and what to do; None where that is not so.
+
+    Where the node is root, Pods run as somebody else: with mounts they are shown what they need of closed folders.
+    """
+    from edgewright.local.node.starting import program_folders  # noqa: PLC0415 - not all need a node
+    from edgewright.local.node.trial import closed_to_others, mounts_work, where_nobody_may_enter  # noqa: PLC0415
+
+    closed = closed_to_others(program_folders()) if os.geteuid() == 0 else None
+    return None if closed is None or mounts_work() else where_nobody_may_enter(closed)
 
 
 def _is_node_name(name: str) -> bool:

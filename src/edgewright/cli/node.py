@@ -113,6 +113,7 @@ async def run(
                 name=name,
                 directory=directory,
                 images=images,
+                told=operating.TOLD,
                 log_tls=tls,
                 listen=address,
                 covered=[directory],

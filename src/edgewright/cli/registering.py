@@ -1,15 +1,16 @@
 """Registers simulated devices at an API server, as Akri and its discovery handler would: one Instance a device.
 
 `simulate` and the demo run it beside a fleet. What Akri does is done here too: an Instance is deleted when its device
-does not answer, and comes back with another uid. It looks at the fleet and writes Instances; it never writes a device.
+does not answer, comes back with another uid, and is made anew where somebody deleted it. It looks at the fleet and
+writes Instances; it never writes a device, nor the Instance of a fleet that still runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
 SECRET: Final = Kind(group="", version="v1", kind="Secret", plural="secrets")
 LABEL: Final = "edgewright.dev/simulated"
 """What our Instances carry, so that those of a fleet that was killed are found and removed."""
+RUN: Final = "edgewright.dev/simulated-by"
+"""And which run of a fleet they are of: no other one changes them."""
 
 _AT_ONCE: Final = 16
+# A simulated device is on this machine; one that takes longer has no time for discovery either.
+_ANSWERS_WITHIN: Final = 3.0
 _log = logs.get("cli.registering")
 
 
@@ -116,16 +121,24 @@ class Registration:
         self._namespace, self._configuration, self._node = namespace, configuration, node
         self._every = every
         self._clock = clock or SystemClock()
-        self._registered: dict[int, Seen] = {}
+        self._labels = {LABEL: configuration, RUN: secrets.token_hex(6)}
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def begin(self) -> None:
-        """Sees to it that there are Instances at all, removes what an earlier fleet has left, and registers all."""
+        """Sees to it that there are Instances at all, removes what an earlier fleet has left, and registers all.
+
+        Failed where a fleet that may still run has an Instance that ours would need.
+        """
         await install_instances(self._client)
-        await self._remove_all()
         names = instance_names(self._configuration, (device.endpoint for device in self._fleet))
         self.names = {device.number: name for device, name in zip(self._fleet, names, strict=True)}
+        await self._remove(await self._left_behind())
         for problem in await self.look():
+            if isinstance(problem, AlreadyExists):
+                raise Failed(
+                    f"{problem}: it is not of this machine's simulated devices. Choose another Configuration or other "
+                    "addresses, or delete that Instance"
+                )
             raise problem
 
     async def run(self) -> None:
@@ -138,15 +151,19 @@ class Registration:
     async def end(self) -> None:
         """Removes the Instances; those that cannot be removed are left to the next fleet of the same Configuration."""
         try:
-            await self._remove_all()
+            await self._remove(each.metadata.name for each in await self._instances(self._labels))
         except KubernetesError as error:
             _log.warning("Instances of simulated devices are left behind", error=str(error))
 
     async def look(self) -> list[KubernetesError]:
         """Makes the Instances say what is seen of the devices now; gives what went wrong."""
         seen = {device.number: _seen(device, self._fleet.type) for device in self._fleet if device.present}
-        changes = compare(self._registered, seen)
-        work = [self._delete(number) for number in changes.gone]
+        try:
+            there = {each.metadata.name: _registered(each) for each in await self._instances(self._labels)}
+        except KubernetesError as error:
+            return [error]
+        changes = compare({number: there[name] for number, name in self.names.items() if name in there}, seen)
+        work = [self._delete(self.names[number]) for number in changes.gone]
         work += [self._create(number, seen[number]) for number in changes.appeared]
         work += [self._change(number, seen[number]) for number in changes.changed]
         return [problem for problem in await asyncio.gather(*work) if problem is not None]
@@ -154,7 +171,7 @@ class Registration:
     async def _create(self, number: int, seen: Seen) -> KubernetesError | None:
         name = self.names[number]
         made = Instance(
-            metadata=ObjectMeta(name=name, namespace=self._namespace, labels={LABEL: self._configuration}),
+            metadata=ObjectMeta(name=name, namespace=self._namespace, labels=self._labels),
             spec=InstanceSpec(
                 configuration_name=self._configuration,
                 cdi_name=f"akri.sh/{self._configuration}={name.rpartition('-')[2]}",
@@ -166,23 +183,21 @@ class Registration:
             ),
         )
         async with self._places:
+            api = self._client.of(Instance)
             try:
-                await self._client.of(Instance).create(made)
+                await api.create(made)
             except AlreadyExists as error:
-                taken = error
+                return None if await self._is_ours(name) else error  # ours where the first reply was lost
             except KubernetesError as error:
                 return error
-            else:
-                self._registered[number] = seen
-                return None
-        # Ours where a reply was lost; else somebody else's, which stays as it is.
+        return None
+
+    async def _is_ours(self, name: str) -> bool:
         try:
-            found = await self._client.of(Instance).list(
-                self._namespace, labels=f"{LABEL}={self._configuration}", fields=f"metadata.name={name}"
-            )
-        except KubernetesError as error:
-            return error
-        return await self._change(number, seen) if found.items else taken
+            found = await self._client.of(Instance).get(Key(self._namespace, name))
+        except KubernetesError:
+            return False
+        return found.metadata.labels.get(RUN) == self._labels[RUN]
 
     async def _change(self, number: int, seen: Seen) -> KubernetesError | None:
         async with self._places:
@@ -191,35 +206,65 @@ class Registration:
                     Key(self._namespace, self.names[number]), {"spec": {"brokerProperties": seen.properties}}
                 )
             except NotFound:
-                self._registered.pop(number, None)  # somebody deleted it: it is made anew
+                return None  # somebody deleted it: it is made anew when it is looked for next
+            except KubernetesError as error:
+                return error
+        return None
+
+    async def _delete(self, name: str) -> KubernetesError | None:
+        async with self._places:
+            try:
+                await self._client.of(Instance).delete(Key(self._namespace, name))
+            except NotFound:
                 return None
             except KubernetesError as error:
                 return error
-        self._registered[number] = seen
         return None
 
-    async def _delete(self, number: int) -> KubernetesError | None:
-        async with self._places:
-            try:
-                await self._client.of(Instance).delete(Key(self._namespace, self.names[number]))
-            except NotFound:
-                pass
-            except KubernetesError as error:
-                return error
-        self._registered.pop(number, None)
-        return None
+    async def _remove(self, names: Iterable[str]) -> None:
+        for problem in await asyncio.gather(*map(self._delete, names)):
+            if problem is not None:
+                raise problem
 
-    async def _remove_all(self) -> None:
-        api = self._client.of(Instance)
-        found = await api.list(self._namespace, labels=f"{LABEL}={self._configuration}")
+    async def _instances(self, labels: Mapping[str, str]) -> list[Instance]:
+        wanted = ",".join(f"{name}={text}" for name, text in labels.items())
+        return (await self._client.of(Instance).list(self._namespace, labels=wanted)).items
 
-        async def remove(name: str) -> None:
+    async def _left_behind(self) -> list[str]:
+        """The Instances of this machine's earlier fleets: at whose endpoint is a device of ours now, or none."""
+        found = await self._instances({LABEL: self._configuration})
+        here = [each for each in found if each.spec.nodes in {(), (self._node,)}]
+        ours = {device.endpoint for device in self._fleet}
+
+        async def is_left(instance: Instance) -> bool:
+            endpoint = _registered(instance).endpoint
             async with self._places:
-                with contextlib.suppress(NotFound):
-                    await api.delete(Key(self._namespace, name))
+                return endpoint in ours or not await _answers(endpoint)
 
-        await asyncio.gather(*(remove(each.metadata.name) for each in found.items))
-        self._registered.clear()
+        left = await asyncio.gather(*map(is_left, here))
+        return [each.metadata.name for each, gone in zip(here, left, strict=True) if gone]
+
+
+def _registered(instance: Instance) -> Seen:
+    """What an Instance says of its device."""
+    said = instance.spec.broker_properties
+    return Seen(
+        endpoint=said.get("HOST_ENDPOINT", ""),
+        device=said.get("DEVICE", ""),
+        application=said.get("APPLICATION_TYPE", ""),
+        version=said.get("VERSION", ""),
+    )
+
+
+async def _answers(endpoint: str) -> bool:
+    """Whether there is a device at this endpoint, of whatever fleet."""
+    from edgewright.devices.drivers.esp_device import NotUnderstood, ask_info  # noqa: PLC0415
+
+    try:
+        await ask_info(endpoint, timeout=_ANSWERS_WITHIN)
+    except (OSError, NotUnderstood):
+        return False
+    return True
 
 
 def _seen(device: Device, kind: str) -> Seen:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgewright.api.flashing import FLASHER_IMAGE
-from edgewright.cli import operating
+from edgewright.cli import machine, operating
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.runtime import Client, Manager, config, logs
@@ -61,13 +61,30 @@ def run(
     local: Annotated[
         bool, typer.Option("--local", help="Devices may be on this machine: loopback addresses are endpoints too.")
     ] = False,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe",
+            help="Ask Devices that no Akri Instance shows what they run. The questions go out from where the operator "
+            "runs: its network policy must let it reach them.",
+        ),
+    ] = False,
+    probe_every: operating.ProbeEvery = operating.PROBE_EVERY,
 ) -> None:
     """Run the operator: keep the inventory, flash what FlashJobs ask for, until Ctrl-C."""
+    for option, port in (("--metrics-port", metrics_port), ("--health-port", health_port)):
+        machine.port(port, option=option)
     settings = operating.settings(
-        plain_registries=plain_registry, attestation=attestation, nat=nat, flasher_image=flasher_image, local=local
+        plain_registries=plain_registry,
+        attestation=attestation,
+        nat=nat,
+        flasher_image=flasher_image,
+        local=local,
+        probe=probe,
+        probe_every=probe_every,
     )
     loaded = config.load(kubeconfig=kubeconfig, context=context, namespace=lease_namespace)
-    logs.setup(level="info", format="text")
+    logs.setup(level="info")
     serving = Serving(host=host, metrics_port=metrics_port, health_port=health_port)
     asyncio.run(operate(loaded, settings, serving=serving, leader_elect=leader_elect, install_crds=install_crds))
 
@@ -98,7 +115,7 @@ async def operate(
         health_port=serving.health_port,
         host=serving.host,
     )
-    add_all(manager, settings)
+    add_all(manager, settings, asks=operating.prober(settings))
     try:
         await manager.run(signals=True)
     except ListenError as error:

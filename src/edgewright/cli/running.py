@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
+
+_Given = TypeVar("_Given")
 
 
 @contextmanager
@@ -36,3 +39,16 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
             if not stop.is_set():
                 loop.remove_signal_handler(number)
                 signal.signal(number, handler)
+
+
+async def before(stop: asyncio.Event, work: Coroutine[Any, Any, _Given]) -> _Given | None:
+    """What the work gives; None where a signal came first: the work is called off then, and has ended."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)

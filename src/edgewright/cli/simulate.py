@@ -7,12 +7,11 @@ service that knows it, a registry with firmware where one is asked for, and the 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -25,22 +24,23 @@ from edgewright.cli import machine
 from edgewright.cli.failure import Failed
 from edgewright.cli.node import until
 from edgewright.cli.options import Context, Kubeconfig
-from edgewright.cli.running import stop_on_signals
+from edgewright.cli.running import before, stop_on_signals
+from edgewright.cli.simulate_text import REPOSITORY, Begun, Printer, Stays, beginning, ending, event
 from edgewright.devices.timescale import time_scale
-from edgewright.runtime import Client, config
+from edgewright.runtime import Client, config, logs
+from edgewright.runtime.errors import KubernetesError, NotFound
+from edgewright.runtime.objects import Key
 
 if TYPE_CHECKING:
-    from edgewright.cli.registering import Registration
     from edgewright.devices.simulated.device import Device
     from edgewright.devices.simulated.faults import Fault
     from edgewright.devices.simulated.fleet import Fleet
     from edgewright.devices.simulated.journal import Entry
     from edgewright.devices.simulated.registry import Registry
 
-# More devices than this are counted, and not listed one by one.
-_MOST_LISTED: Final = 40
-_LAST_PORT: Final = 65_535
-_REPOSITORY: Final = "simulated/firmware"
+_log = logs.get("cli.simulate")
+# How long what was made at the server may take to go: a server that does not answer keeps nobody waiting for ever.
+_TIDYING: Final = 10.0
 _LABEL: Final = re.compile("[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
@@ -63,6 +63,7 @@ class Wanted:
     firmware: tuple[str, ...]
     registry_port: int
     registered: bool
+    tells_boot: bool
     scale: float
     every: float
     as_json: bool
@@ -76,9 +77,10 @@ def simulate(
         typer.Option(
             "--fault",
             metavar="KIND[:AMOUNT][:once]=WHO",
-            help="What is wrong with which of them, by number (3 or 1,4) or share (10%). Kinds: refuse-attestation, "
-            "drop-transfer, wrong-version, boot-loop, vanish, slow, change-application, corrupt, same-version. "
-            "May be repeated.",
+            help="What is wrong with which of them, by number (3 or 1,4) or share (10%); once: the first time only. "
+            "Kinds and their AMOUNT: refuse-attestation, drop-transfer:PERCENT, wrong-version:VERSION, "
+            "boot-loop:SECONDS, vanish:before, slow:BYTES a second, change-application:NAME, corrupt, same-version. "
+            "What each does is in docs/reference/commands.md. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -130,6 +132,10 @@ def simulate(
     no_register: Annotated[
         bool, typer.Option("--no-register", help="Make no Instances: these are devices that nobody has discovered.")
     ] = False,
+    tells_boot: Annotated[
+        bool,
+        typer.Option("--tells-boot", help="Let them count their restarts in /info, which published firmware does not."),
+    ] = False,
     scale: Annotated[
         float | None,
         typer.Option(
@@ -141,7 +147,11 @@ def simulate(
     every: Annotated[float, typer.Option("--discover-every", help="Seconds between two looks of discovery.")] = 5.0,
     output: Annotated[str, typer.Option("--output", "-o", help="`text`, or `json`: one object a line.")] = "text",
 ) -> None:
-    """Run simulated ESP32 devices and register them as Akri would, until Ctrl-C. All of it goes when it ends."""
+    """Run simulated ESP32 devices and register them as Akri would, until Ctrl-C.
+
+    The devices and their Instances go when it ends. The Secret stays, for other fleets may use it, and so does the
+    definition of Instances, where there was none: how to remove them is said at the end.
+    """
     from edgewright.devices.simulated.faults import BadFault, parse_fault  # noqa: PLC0415 - others need none of it
 
     try:
@@ -159,8 +169,7 @@ def simulate(
         ("--attestation-port", attestation_port),
         ("--registry-port", registry_port),
     ):
-        if number is not None and not 0 <= number <= _LAST_PORT:
-            raise typer.BadParameter(f"{number} is no port: 0 to {_LAST_PORT}", param_hint=option)
+        machine.port(number, option=option)
     wanted = Wanted(
         devices=devices,
         faults=faults,
@@ -177,11 +186,39 @@ def simulate(
         firmware=tuple(firmware or ()),
         registry_port=registry_port,
         registered=not no_register,
+        tells_boot=tells_boot,
         scale=read_scale(scale),
         every=above_nothing(every, option="--discover-every"),
         as_json=output == "json",
     )
-    asyncio.run(run(config.load(kubeconfig=kubeconfig, context=context), wanted))
+    demand_possible(wanted)
+    if not asyncio.run(run(config.load(kubeconfig=kubeconfig, context=context), wanted)):
+        raise KeyboardInterrupt
+
+
+def demand_possible(wanted: Wanted) -> None:
+    """BadParameter where there can be no such devices or firmware: told before anything is begun."""
+    from edgewright.devices.simulated.faults import chosen  # noqa: PLC0415
+    from edgewright.devices.simulated.fleet import check_addresses, check_count, check_type  # noqa: PLC0415
+
+    with _wrong_usage("--devices"):
+        check_count(wanted.devices)
+    with _wrong_usage("--device"):
+        check_type(wanted.device)
+    with _wrong_usage("--first-address"):
+        check_addresses(wanted.first_address, wanted.devices)
+    with _wrong_usage("--fault"):
+        chosen(wanted.faults, count=wanted.devices, seed=wanted.seed)
+    with _wrong_usage("--firmware"):
+        make_registry(wanted)
+
+
+@contextmanager
+def _wrong_usage(option: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def read_scale(given: float | None) -> float:
@@ -201,55 +238,115 @@ def above_nothing(given: float, *, option: str) -> float:
     return given
 
 
-async def run(settings: config.Config, wanted: Wanted) -> None:
-    """Runs all of it until a signal comes, and leaves nothing behind at the server but the Secret."""
+async def run(settings: config.Config, wanted: Wanted) -> bool:
+    """Runs all of it until a signal comes; False where one came before it had begun."""
+    printer = Printer()
+    with stop_on_signals() as stop:
+        async with AsyncExitStack() as stack:
+            begun = await before(stop, begin(stack, settings, wanted, printer))
+            if begun is None:
+                return False
+            print(beginning(wanted, begun), flush=True)
+            await until(stop, [*begun.parts, asyncio.create_task(printer.run(), name="output")])
+            printer.print_rest()
+            if not wanted.as_json:
+                print(ending(begun.fleet, begun.stays), flush=True)
+    return True
+
+
+async def begin(stack: AsyncExitStack, settings: config.Config, wanted: Wanted, printer: Printer) -> Begun:
+    """Starts all of it, to be ended by the stack; where it cannot begin, what it made at the server is removed."""
     from edgewright.cli.registering import Registration, pinned_certificate  # noqa: PLC0415
     from edgewright.devices.simulated.attestation import AttestationService  # noqa: PLC0415
 
-    with stop_on_signals() as stop:
-        async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(Client(settings))
-            pinned = await pinned_certificate(client, namespace=wanted.namespace, name=wanted.tls_secret)
-            fleet, registry = make_fleet(wanted, pinned), make_registry(wanted)
-            try:
-                await stack.enter_async_context(fleet)
-                if registry is not None:
-                    await stack.enter_async_context(registry)
-                service = await stack.enter_async_context(
-                    AttestationService(fleet.recognises, port=wanted.attestation_port)
-                )
-            except OSError as error:
-                raise Failed(
-                    f"{error.strerror or error}: is another fleet running? "
-                    "Other places are named with --first-address, --port, --attestation-port and --registry-port"
-                ) from error
-            registration = Registration(
-                client,
-                fleet,
-                namespace=wanted.namespace,
-                configuration=wanted.configuration,
-                node=machine.node_name(None, option="--node"),
-                every=wanted.every,
+    client = await stack.enter_async_context(Client(settings))
+    stays = await missing(client, wanted)
+    async with AsyncExitStack() as undo:
+        pinned = await pinned_certificate(client, namespace=wanted.namespace, name=wanted.tls_secret)
+        undo.push_async_callback(in_time, lambda: remove_secret(client, stays))
+        fleet, registry = make_fleet(wanted, pinned, printer.take), make_registry(wanted)
+        try:
+            await stack.enter_async_context(fleet)
+            if registry is not None:
+                await stack.enter_async_context(registry)
+            service = await stack.enter_async_context(
+                AttestationService(fleet.recognises, port=wanted.attestation_port)
             )
-            parts = []
-            if wanted.registered:
-                stack.push_async_callback(registration.end)
-                await registration.begin()
-                parts.append(asyncio.create_task(registration.run(), name="registration"))
-            offered = references(wanted, registry)
-            print(beginning(wanted, fleet, registration, service.url, offered), flush=True)
-            await until(stop, parts)
-            if not wanted.as_json:
-                print(ending(fleet), flush=True)
+        except OSError as error:
+            raise Failed(
+                f"{error.strerror or error}: is another fleet running? "
+                "Other places are named with --first-address, --port, --attestation-port and --registry-port"
+            ) from error
+        registration = Registration(
+            client,
+            fleet,
+            namespace=wanted.namespace,
+            configuration=wanted.configuration,
+            node=machine.node_name(None, option="--node"),
+            every=wanted.every,
+        )
+        parts = []
+        if wanted.registered:
+            stack.push_async_callback(in_time, registration.end)
+            await registration.begin()
+            parts.append(asyncio.create_task(registration.run(), name="registration"))
+        undo.pop_all()
+    return Begun(
+        fleet=fleet,
+        registry=registry,
+        registration=registration,
+        attestation=service.url,
+        parts=parts,
+        stays=stays,
+    )
 
 
-def make_fleet(wanted: Wanted, pinned: str) -> Fleet:
-    """The fleet as it was typed; Failed where there is no such fleet."""
+async def missing(client: Client, wanted: Wanted) -> list[Stays]:
+    """What is not at the server yet of what will stay there."""
+    from edgewright.api.instance import instance_crd  # noqa: PLC0415
+    from edgewright.cli.registering import SECRET  # noqa: PLC0415
+    from edgewright.runtime.definitions import DEFINITION  # noqa: PLC0415
+
+    needed = [Stays(kind=SECRET, key=Key(wanted.namespace, wanted.tls_secret))]
+    if wanted.registered:
+        needed.append(Stays(kind=DEFINITION, key=Key("", instance_crd()["metadata"]["name"])))
+    found = []
+    for each in needed:
+        try:
+            await client.raw(each.kind).get(each.key)
+        except NotFound:
+            found.append(each)
+    return found
+
+
+async def remove_secret(client: Client, made: Sequence[Stays]) -> None:
+    """Removes the Secret where this run has made it; with a definition all Instances would go, so that one stays."""
+    for each in made:
+        if each.key.namespace:
+            try:
+                await client.raw(each.kind).delete(each.key)
+            except NotFound:
+                continue
+            except KubernetesError as error:
+                _log.warning("a Secret is left behind", secret=str(each.key), error=str(error))
+
+
+async def in_time(tidy: Callable[[], Awaitable[object]]) -> None:
+    """Tidies up at the server, as long as that may take."""
+    try:
+        async with asyncio.timeout(_TIDYING):
+            await tidy()
+    except TimeoutError:
+        _log.warning("the server does not answer: objects of simulated devices are left behind")
+
+
+def make_fleet(wanted: Wanted, pinned: str, take: Callable[[str], None]) -> Fleet:
+    """The fleet as it was typed, which tells line by line what happens; Failed where there is no such fleet."""
     from edgewright.devices.simulated.device import Times  # noqa: PLC0415
     from edgewright.devices.simulated.fleet import Fleet  # noqa: PLC0415
 
     def told(device: Device, entry: Entry) -> None:
-        print(event(device, entry, datetime.now(UTC), as_json=wanted.as_json), flush=True)
+        take(event(device, entry, datetime.now(UTC), as_json=wanted.as_json))
 
     try:
         return Fleet(
@@ -263,104 +360,25 @@ def make_fleet(wanted: Wanted, pinned: str) -> Fleet:
             port=wanted.port,
             faults=wanted.faults,
             times=Times(scale=wanted.scale),
+            tells_boot=wanted.tells_boot,
             told=told,
         )
+    except ssl.SSLError as error:
+        raise Failed(f"the certificate in the Secret {wanted.tls_secret} cannot be used: {error}") from None
     except ValueError as error:
         raise Failed(str(error)) from None
 
 
 def make_registry(wanted: Wanted) -> Registry | None:
-    """A registry with the firmware that was typed; None where none was, Failed where there can be no such firmware."""
+    """A registry with the firmware that was typed; None where none was, ValueError where there can be no such one."""
     from edgewright.devices.simulated.firmware import esp_image  # noqa: PLC0415
     from edgewright.devices.simulated.registry import Registry  # noqa: PLC0415
 
     if not wanted.firmware:
         return None
     registry = Registry(port=wanted.registry_port)
-    try:
-        for version in wanted.firmware:
-            image = esp_image(version=version, project=wanted.application, chip=wanted.device)
-            parse_reference(f"registry.example/{_REPOSITORY}:{version}")  # it becomes a tag
-            registry.add_image(_REPOSITORY, version, {wanted.device: image})
-    except ValueError as error:
-        raise Failed(f"--firmware: {error}") from None
+    for version in wanted.firmware:
+        image = esp_image(version=version, project=wanted.application, chip=wanted.device)
+        parse_reference(f"registry.example/{REPOSITORY}:{version}")  # it becomes a tag
+        registry.add_image(REPOSITORY, version, {wanted.device: image})
     return registry
-
-
-def references(wanted: Wanted, registry: Registry | None) -> list[str]:
-    """How a FlashJob names the firmware that is offered."""
-    return [f"{registry.host}/{_REPOSITORY}:{version}" for version in wanted.firmware] if registry else []
-
-
-def beginning(
-    wanted: Wanted, fleet: Fleet, registration: Registration, attestation: str, offered: Sequence[str] = ()
-) -> str:
-    """What is there, for whoever has just started it."""
-    names = registration.names
-    if wanted.as_json:
-        listed = [
-            {
-                "device": each.number,
-                "endpoint": each.endpoint,
-                "instance": names.get(each.number, ""),
-                "faults": [fault.kind.value for fault in each.faults],
-            }
-            for each in fleet
-        ]
-        return json.dumps({"event": "ready", "attestation": attestation, "firmware": list(offered), "devices": listed})
-    lines = [
-        f"{len(fleet)} simulated {'device' if len(fleet) == 1 else 'devices'} ({fleet.type}), "
-        + (f"registered in the namespace {wanted.namespace}" if wanted.registered else "not registered"),
-        f"They trust the certificate in the Secret {wanted.tls_secret}",
-        f"The attestation service that knows them: --attestation {attestation}",
-        *(f"Firmware for them: {each}" for each in offered),
-        "",
-    ]
-    if len(fleet) <= _MOST_LISTED:
-        rows = [("NO", "ENDPOINT", "INSTANCE", "APPLICATION", "VERSION", "FAULTS")]
-        rows += [
-            (
-                str(each.number),
-                each.endpoint,
-                names.get(each.number, "-"),
-                each.running.application,
-                each.running.version,
-                " ".join(fault.kind.value + (" once" if fault.once else "") for fault in each.faults) or "-",
-            )
-            for each in fleet
-        ]
-        lines += [*table(rows), ""]
-    elif counted := Counter(fault.kind.value for each in fleet for fault in each.faults):
-        lines += [", ".join(f"{count} with {kind}" for kind, count in counted.items()), ""]
-    return "\n".join([*lines, "Ctrl-C stops them and removes their Instances."])
-
-
-def event(device: Device, entry: Entry, now: datetime, *, as_json: bool) -> str:
-    """One thing that happened, as a line."""
-    if as_json:
-        said = {"version": entry.version, "sha256": entry.sha256, "peer": entry.peer, "detail": entry.detail}
-        return json.dumps(
-            {
-                "event": entry.did.value,
-                "time": now.isoformat(timespec="milliseconds"),
-                "device": device.number,
-                "run": entry.run,
-                **{name: text for name, text in said.items() if text},
-            }
-        )
-    more = " ".join(filter(None, (entry.version, entry.detail)))
-    return f"{now:%H:%M:%S} device {device.number} ({device.endpoint}): {entry.did}{f', {more}' if more else ''}"
-
-
-def ending(fleet: Fleet) -> str:
-    """What they run at the end, by version, and how often they were flashed."""
-    versions = Counter(each.running.version for each in fleet)
-    flashed = sum(len(each.journal.written) for each in fleet)
-    runs = ", ".join(f"{count} run {version}" for version, count in sorted(versions.items()))
-    return f"\n{runs}; firmware was written {flashed} time{'' if flashed == 1 else 's'}"
-
-
-def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows as lines with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

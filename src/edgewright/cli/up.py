@@ -93,12 +93,23 @@ def up(
     plain_registry: operating.PlainRegistries = None,
     attestation: operating.Attestation = "",
     nat: operating.Nat = False,
+    probe: Annotated[
+        bool, typer.Option("--probe/--no-probe", help="Ask Devices that no Akri Instance shows what they run.")
+    ] = True,
+    probe_every: operating.ProbeEvery = operating.PROBE_EVERY,
 ) -> None:
     """Serve a Kubernetes API on this machine and run its Pods as processes, until Ctrl-C. Nothing is lost by a stop."""
     where = read_listen(listen)
     directory = machine.data_directory(data)
     images, given = machine.images(image), machine.addresses(addresses)
-    chosen = operating.settings(plain_registries=plain_registry, attestation=attestation, nat=nat, local=True)
+    chosen = operating.settings(
+        plain_registries=plain_registry,
+        attestation=attestation,
+        nat=nat,
+        local=True,
+        probe=probe,
+        probe_every=probe_every,
+    )
     node = None if no_node else machine.node_name(node_name, option="--node-name")
     require_libraries()
     from edgewright.local import process  # noqa: PLC0415 - other commands need none of it
@@ -115,6 +126,7 @@ def up(
         port=where.port,
         node=node,
         images={FLASHER_IMAGE: operating.FLASHER_COMMAND, **images},
+        told=operating.TOLD,
         addresses=given,
     )
     file = kubeconfig_file(kubeconfig, directory, merge=merge)
@@ -162,7 +174,7 @@ async def add_operator(running: Running, settings: OperatorSettings) -> None:
     async with Client(config) as client:
         await operating.install_kinds(client)
     manager = Manager(Client(config), name="edgewright")
-    add_all(manager, settings)
+    add_all(manager, settings, asks=operating.prober(settings))
     running.go_on("operator", manager.run())
 
 

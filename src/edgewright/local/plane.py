@@ -54,6 +54,8 @@ class Settings:
     """The name of the node that runs Pods here; none: Pods stay Pending."""
     images: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The programs that stand for images on the node."""
+    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """The images whose programs can do without mounts; see `Node`."""
     addresses: Sequence[str] = ()
     """Addresses of this machine that Services get; without any they get loopback addresses."""
 
@@ -109,7 +111,7 @@ async def open(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         pages = Pages(kinds, health)
         server = Server(objects, entrance.authentication, pages, PodLogs(objects, entrance.logs_client))
         listener = await listen(server.handle, host=settings.host, port=settings.port, tls=entrance.tls)
-        stack.push_async_callback(listener.close)
+        stack.push_async_callback(listener.close, store.history.close)
         running = Running(entrance=entrance, store=store, listener=listener, host=_dialled(settings.host))
         pages.address = f"{_dialled(settings.host)}:{running.port}"
         stack.push_async_callback(running.end)
@@ -161,6 +163,7 @@ def _add_node(running: Running, health: Health, settings: Settings, name: str, c
         name=name,
         directory=settings.data / "node",
         images=settings.images,
+        told=settings.told,
         log_tls=running.entrance.node_logs(name),
         covered=[settings.data],
         user=_POD_USER if os.geteuid() == 0 else None,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import os
 import re
@@ -21,11 +22,13 @@ import pytest
 from rich.console import Console
 
 from edgewright.api.service import Service
-from edgewright.cli import demo
+from edgewright.cli import demo, machine
 from edgewright.cli.failure import Failed
+from edgewright.devices.simulated.fleet import Fleet
 from edgewright.runtime.objects import Key
 from tests.harness import wait_until_async
 from tests.unit.cli.planes import planes
+from tests.unit.devices.simulated.pod import pair
 
 NOTHING_ANSWERS = "127.32.66.1:9"
 
@@ -144,11 +147,43 @@ def test_it_ends_well_only_if_all_is_as_claimed(
     assert folders[0].exists() is given
 
 
-async def test_a_second_demo_says_why_it_cannot_be(tmp_path: Path) -> None:
-    server = await asyncio.start_server(lambda *_: None, "127.32.66.1", 80 if os.geteuid() == 0 else 8080)
-    async with server:
-        with pytest.raises(Failed, match="is another demo or simulated fleet running"):
-            await demo.run(tmp_path / "data", a_console()[0], keep=False)
+async def test_devices_are_at_other_ports_where_somebody_has_theirs(tmp_path: Path) -> None:
+    usual = 80 if os.geteuid() == 0 else 8080
+    server = await asyncio.start_server(lambda *_: None, "127.32.66.3", usual)
+    async with server, demo.opened(tmp_path / "data") as scene:
+        rows = await demo.discovered(scene)
+        answers = await demo.asked(scene.fleet)
+    assert [row.number for row in rows] == list(answers)
+    assert set(answers.values()) == {demo.OLD}
+    assert all(":" in row.endpoint and not row.endpoint.endswith(f":{usual}") for row in rows)
+
+
+async def test_addresses_that_cannot_be_had_at_all_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    async def refused(self: Fleet) -> None:
+        tried.append(len(self))
+        raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+
+    monkeypatch.setattr(Fleet, "__aenter__", refused)
+    with pytest.raises(Failed, match=r"Cannot assign requested address: the simulated devices cannot listen at"):
+        async with demo.listening(pair().certificate):
+            pytest.fail("it runs")
+    assert len(tried) == 2
+
+
+def test_where_no_pod_can_run_it_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
+    monkeypatch.setattr("edgewright.local.node.starting.program_folders", lambda: [tmp_path / "closed"])
+    monkeypatch.setattr("edgewright.local.node.trial.mounts_work", lambda: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(Failed, match=r"nobody but root may enter .*: install it in another folder, such as /opt, or"):
+        demo.demo()
+    monkeypatch.setattr("edgewright.local.node.trial.mounts_work", lambda: True)
+    assert machine.no_pod_can_run() is None
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("edgewright.local.node.trial.mounts_work", lambda: False)
+    assert machine.no_pod_can_run() is None
 
 
 async def test_a_device_that_does_not_answer_is_no_proof() -> None:

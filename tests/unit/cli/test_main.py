@@ -6,13 +6,14 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer.main
 
-from edgewright.cli import EXIT_CODES, app, exit_code
+from edgewright.cli import EXIT_CODES, command_line, exit_code
 from edgewright.runtime.config import ConfigError
 from edgewright.runtime.errors import Forbidden, KubernetesError, LeaseLost, NoCredentials, Status, Unreachable
 from tests.unit.cli.command import PROGRAM, edgewright, environment, sentence
@@ -33,7 +34,7 @@ def kubeconfig(folder: Path, *, server: str = "https://127.0.0.1:1", user: str =
 
 def commands() -> Iterator[tuple[str, ...]]:
     """Every command and group, by the words that are typed."""
-    waiting: list[tuple[tuple[str, ...], object]] = [((), typer.main.get_command(app))]
+    waiting: list[tuple[tuple[str, ...], object]] = [((), typer.main.get_command(command_line()))]
     while waiting:
         words, command = waiting.pop(0)
         yield words
@@ -61,6 +62,21 @@ def test_wrong_usage_ends_with_2_and_says_what_is_right(arguments: tuple[str, ..
     assert done.returncode == 2
     assert "Usage: edgewright" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        ("version", {"aiohttp", "asyncio", "rich", "prometheus_client", "edgewright.api"}),
+        ("up", {"rich", "edgewright.devices", "edgewright.cli.demo"}),
+        ("run", {"aiohttp", "rich", "edgewright.local.plane"}),
+    ],
+)
+def test_a_command_starts_without_what_only_others_need(command: str, heavy: set[str]) -> None:
+    program = f"import sys; from edgewright import cli; cli.command_line({command!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert f"edgewright.cli.{command}" in done.stdout.split()
+    assert heavy.isdisjoint(done.stdout.split())
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("bogus",), ("version",), ("crds", "print")], ids=" ".join)
@@ -137,18 +153,32 @@ def test_a_token_in_a_wrong_kubeconfig_is_not_shown(tmp_path: Path) -> None:
     assert "very-secret" not in sentence(done)
 
 
-def test_ctrl_c_ends_with_130_and_without_a_word(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("crds", "install"), 130),
+        (("run",), 130),
+        (("simulate", "--devices", "1", "--port", "0"), 130),
+        (("node", "--name", "edge"), 0),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_ctrl_c_ends_what_waits_for_an_answer_at_once_and_without_a_word(
+    tmp_path: Path, arguments: tuple[str, ...], code: int
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         path = kubeconfig(tmp_path, server=f"http://127.0.0.1:{silent.getsockname()[1]}")
-        command = [str(PROGRAM), "crds", "install", "--kubeconfig", str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        command = [str(PROGRAM), *arguments, "--kubeconfig", str(path)]
+        env = environment(HOME=str(tmp_path))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
             silent.settimeout(60)
             connection, _ = silent.accept()
             with connection:
                 assert connection.recv(1)  # it has sent its request and waits for the answer
                 process.send_signal(signal.SIGINT)
-                assert process.communicate(timeout=60) == (b"", b"")
-    assert process.returncode == 130
+                # Less than the request may take; the machine may be busy.
+                assert process.communicate(timeout=20) == (b"", b"")
+    assert process.returncode == code
 
 
 @pytest.mark.parametrize("arguments", [("version",), ("crds", "print"), ("--help",)], ids=" ".join)
@@ -161,6 +191,13 @@ def test_a_reader_that_is_gone_gets_no_complaint(arguments: tuple[str, ...], env
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_output_that_nobody_wants_is_no_failure() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"'{PROGRAM}' version >&-"], capture_output=True, env=environment(), check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_a_reader_that_wants_one_line_gets_it() -> None:
@@ -180,6 +217,12 @@ def test_output_that_cannot_be_written_ends_with_1_and_one_sentence() -> None:
         os.close(full)
     assert done.returncode == 1
     assert sentence(done) == "the output cannot be written: No space left on device"
+
+
+def test_what_the_system_refuses_is_not_said_of_the_output() -> None:
+    done = edgewright("demo", "--data", "a" * 300)
+    assert done.returncode == 1
+    assert sentence(done) == f"{'a' * 300}: File name too long"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 from edgewright.api.flashing import FLASHER_IMAGE
 from edgewright.cli import node
 from edgewright.cli.failure import Failed
-from edgewright.cli.operating import FLASHER_COMMAND
+from edgewright.cli.operating import FLASHER_COMMAND, TOLD
 from edgewright.local.access import Authority, client_tls
 from edgewright.runtime import Client
 from edgewright.runtime.clock import SystemClock
@@ -248,6 +248,7 @@ def test_what_was_typed_becomes_the_settings_of_the_node(
         "name": "edge-1",
         "directory": tmp_path / "node",
         "images": {FLASHER_IMAGE: FLASHER_COMMAND, "web": ["python3", "-m", "http.server"]},
+        "told": TOLD,
         "listen": "127.0.0.1",
         "covered": [tmp_path / "node"],
         "user": "nobody" if os.geteuid() == 0 else None,

@@ -15,6 +15,7 @@ from edgewright.api.instance import Instance, InstanceSpec, instance_crd
 from edgewright.cli.failure import Failed
 from edgewright.cli.registering import (
     LABEL,
+    RUN,
     SECRET,
     Changes,
     Registration,
@@ -158,49 +159,124 @@ async def test_another_version_is_a_change_and_another_application_a_new_find(tm
 
 
 async def test_what_others_do_to_its_instances_is_mended(tmp_path: Path) -> None:
+    async with planes(tmp_path / "data") as client, fleet_for(count=3) as fleet:
+        registered = registration(client, fleet)
+        await registered.begin()
+        before = await instances(client)
+        for number in (1, 2):
+            await client.of(Instance).delete(Key("default", registered.names[number]))
+        await client.of(Instance).patch(
+            Key("default", registered.names[3]), {"spec": {"brokerProperties": {"VERSION": "?"}}}
+        )
+        await fleet[2].vanish()
+        assert await registered.look() == []
+        after = await instances(client)
+        assert set(after) == {fleet[1].endpoint, fleet[3].endpoint}
+        assert after[fleet[1].endpoint].metadata.uid != before[fleet[1].endpoint].metadata.uid
+        assert after[fleet[3].endpoint].spec.broker_properties["VERSION"] == "0.1.0"
+
+
+async def test_what_is_deleted_between_a_look_and_its_writes_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with planes(tmp_path / "data") as client, fleet_for(count=2) as fleet:
         registered = registration(client, fleet)
         await registered.begin()
+        listed = await registered._instances({})
+
+        async def as_before(_: object) -> list[Instance]:
+            return listed
+
         for number in (1, 2):
             await client.of(Instance).delete(Key("default", registered.names[number]))
-        fleet[1].running = Slot(version="2", application="thermometer")  # its change finds nothing to change
-        await fleet[2].vanish()  # its deletion finds nothing to delete
-        for _ in range(2):
-            assert await registered.look() == []
-        assert set(await instances(client)) == {fleet[1].endpoint}
+        fleet[1].running = Slot(version="2", application="thermometer")
+        await fleet[2].vanish()
+        monkeypatch.setattr(registered, "_instances", as_before)
+        assert await registered.look() == []
+
+
+def of_somebody(name: str, endpoint: str, *, node: str = "edge", **labels: str) -> Instance:
+    return Instance(
+        metadata=ObjectMeta(name=name, namespace="default", labels={LABEL: "esp"} | labels),
+        spec=InstanceSpec(
+            configuration_name="c",
+            cdi_name="d",
+            capacity=1,
+            nodes=(node,) if node else (),
+            broker_properties={"HOST_ENDPOINT": endpoint},
+        ),
+    )
 
 
 async def test_what_a_fleet_that_was_killed_has_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     async with planes(tmp_path / "data") as client, fleet_for() as fleet:
         await install_instances(client)
-        for name, labels in (("left", {LABEL: "esp"}), ("others", {LABEL: "door"}), ("akris", {})):
-            await client.of(Instance).create(
-                Instance(
-                    metadata=ObjectMeta(name=name, namespace="default", labels=labels),
-                    spec=InstanceSpec(
-                        configuration_name="c", cdi_name="d", capacity=1, broker_properties={"HOST_ENDPOINT": name}
-                    ),
-                )
-            )
-        await registration(client, fleet).begin()
-        assert set(await instances(client)) == {"others", "akris", fleet[1].endpoint}
+        gone = f"127.0.0.1:{free_port()}"
+        for each in (
+            of_somebody("left", gone),
+            of_somebody("left-where-we-are", fleet[1].endpoint),
+            of_somebody("left-by-an-older-version", "nowhere", node=""),
+            of_somebody("anothers", gone, **{LABEL: "door"}),
+            of_somebody("of-another-machine", gone, node="other"),
+        ):
+            await client.of(Instance).create(each)
+        akris = of_somebody("akris", gone)
+        akris.metadata.labels.clear()
+        await client.of(Instance).create(akris)
+        registered = registration(client, fleet)
+        await registered.begin()
+        left = {each.metadata.name for each in (await client.of(Instance).list("default")).items}
+        assert left == {"anothers", "of-another-machine", "akris", registered.names[1]}
 
 
-@pytest.mark.parametrize("ours", [True, False], ids=["ours", "somebody's"])
-async def test_a_name_that_is_taken_is_used_only_where_it_is_ours(tmp_path: Path, ours: bool) -> None:
+async def test_two_fleets_of_one_configuration_leave_each_other_alone(tmp_path: Path) -> None:
+    async with (
+        planes(tmp_path / "data") as client,
+        fleet_for(count=2, first_address="127.32.41.1") as one,
+        fleet_for(count=2, first_address="127.32.42.1") as other,
+    ):
+        first, second = registration(client, one), registration(client, other)
+        await first.begin()
+        before = await instances(client)
+        await second.begin()
+        after = await instances(client)
+        assert set(after) == {device.endpoint for device in (*one, *other)}
+        assert {where: after[where].metadata.uid for where in before} == {
+            where: each.metadata.uid for where, each in before.items()
+        }
+        assert not {device.certificate for device in one} & {device.certificate for device in other}
+        await second.end()
+        assert {where: each.metadata.uid for where, each in (await instances(client)).items()} == {
+            where: each.metadata.uid for where, each in before.items()
+        }
+
+
+async def test_the_instance_of_another_machine_is_not_taken_over(tmp_path: Path) -> None:
     async with planes(tmp_path / "data") as client, fleet_for() as fleet:
         registered = registration(client, fleet)
         await registered.begin()
-        name = registered.names[1]
-        await client.of(Instance).patch(
-            Key("default", name),
-            {"metadata": {"labels": {LABEL: "esp" if ours else None}}, "spec": {"brokerProperties": {"VERSION": "?"}}},
-        )
-        registered._registered.clear()  # as if the reply to its creation had been lost
-        problems = await registered.look()
-        version = (await client.of(Instance).get(Key("default", name))).spec.broker_properties["VERSION"]
-        assert version == ("0.1.0" if ours else "?")
-        assert [type(each) for each in problems] == ([] if ours else [AlreadyExists])
+        with pytest.raises(Failed, match=f"{registered.names[1]}.* already exists: it is not of this machine's"):
+            await registration(client, fleet, node="other").begin()
+        assert await registered.look() == []
+        assert set(await instances(client)) == {fleet[1].endpoint}
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["ours", "somebody's"])
+async def test_a_name_that_is_taken_is_used_only_where_it_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    async with planes(tmp_path / "data") as client, fleet_for() as fleet:
+        registered = registration(client, fleet)
+        await registered.begin()
+        if not ours:
+            key = Key("default", registered.names[1])
+            await client.of(Instance).patch(key, {"metadata": {"labels": {RUN: "another"}}})
+
+        async def none(_: object) -> list[Instance]:
+            return []
+
+        monkeypatch.setattr(registered, "_instances", none)  # as if the reply to its creation had been lost
+        assert [type(each) for each in await registered.look()] == ([] if ours else [AlreadyExists])
 
 
 async def test_a_server_that_goes_away_between_two_questions_is_asked_again(
@@ -209,13 +285,30 @@ async def test_a_server_that_goes_away_between_two_questions_is_asked_again(
     async with planes(tmp_path / "data") as client, fleet_for() as fleet:
         registered = registration(client, fleet)
         await registered.begin()
-        registered._registered.clear()  # as if the reply to its creation had been lost
 
         async def gone(*_: object, **__: object) -> None:
             raise Unreachable("it went away")
 
-        monkeypatch.setattr(type(client.of(Instance)), "list", gone)
-        assert [type(each) for each in await registered.look()] == [Unreachable]
+        with monkeypatch.context() as patched:
+            patched.setattr(type(client.of(Instance)), "list", gone)
+            assert [type(each) for each in await registered.look()] == [Unreachable]
+        fleet[1].running = Slot(version="2", application="thermometer")
+        with monkeypatch.context() as patched:
+            patched.setattr(type(client.of(Instance)), "patch", gone)
+            assert [type(each) for each in await registered.look()] == [Unreachable]
+        await fleet[1].vanish()
+        with monkeypatch.context() as patched:
+            patched.setattr(type(client.of(Instance)), "delete", gone)
+            assert [type(each) for each in await registered.look()] == [Unreachable]
+        assert await registered.look() == []
+        await fleet[1].come_back()
+        await registered.look()
+        with monkeypatch.context() as patched:
+            patched.setattr(type(client.of(Instance)), "get", gone)
+            assert not await registered._is_ours(registered.names[1])
+            patched.setattr(type(client.of(Instance)), "delete", gone)
+            with pytest.raises(Unreachable):
+                await registration(client, fleet).begin()
 
 
 async def test_a_device_that_cannot_be_registered_at_first_is_an_error(tmp_path: Path) -> None:
@@ -242,8 +335,6 @@ async def test_a_server_that_is_gone_is_asked_again_and_the_end_does_not_wait_fo
         registered = registration(client, fleet, clock=clock)
         with pytest.raises(Unreachable):
             await registered.begin()
-        registered.names = {1: "esp-1", 2: "esp-2"}
-        registered._registered = {1: SEEN, 2: but(endpoint=fleet[2].endpoint, application="thermometer")}
         running = asyncio.create_task(registered.run())
 
         async def complains() -> bool:
@@ -254,9 +345,7 @@ async def test_a_server_that_is_gone_is_asked_again_and_the_end_does_not_wait_fo
         assert not running.done()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        fleet[1].running = Slot(version="2", application="thermometer")
-        registered._registered = {}
-        assert [type(each) for each in await registered.look()] == [Unreachable, Unreachable]
+        assert [type(each) for each in await registered.look()] == [Unreachable]
         await registered.end()
         assert "left behind" in caplog.text
 
@@ -276,7 +365,15 @@ async def test_the_secret_is_made_once_and_then_kept(tmp_path: Path) -> None:
         assert both[2] == both[3] != first
 
 
-@pytest.mark.parametrize("data", [{}, {"tls.crt": "aGVsbG8="}], ids=["empty", "something else"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"tls.crt": "aGVsbG8="},
+        {"tls.crt": base64.b64encode(b"-----BEGIN CERTIFICATE-----\naGk=\n-----END CERTIFICATE-----").decode()},
+    ],
+    ids=["empty", "something else", "something else that looks like one"],
+)
 async def test_a_secret_without_a_certificate_is_named(tmp_path: Path, data: dict[str, str]) -> None:
     async with planes(tmp_path / "data") as client:
         metadata = {"name": "mine", "namespace": "default"}

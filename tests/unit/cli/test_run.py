@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
 from edgewright.cli import operating, run
@@ -87,21 +88,33 @@ async def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
                 await run.operate(client.config, Settings(), serving=serving, leader_elect=False, install_crds=True)
 
 
+@pytest.mark.parametrize("option", ["health_port", "metrics_port"])
+@pytest.mark.parametrize("port", [-1, 70_000])
+def test_a_port_that_is_none_is_wrong_usage_before_anything_is_asked_or_written(
+    option: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed: dict[str, Any] = {option: port}
+    monkeypatch.setattr(config, "load", lambda **_: pytest.fail("it has gone on"))
+    with pytest.raises(typer.BadParameter, match=f"{port} is no port"):
+        run.run(install_crds=True, **typed)
+
+
 def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
+    logged: list[Any] = []
 
     async def operate(*given: Any, **more: Any) -> None:
         asked.append((given, more))
 
     monkeypatch.setattr(run, "operate", operate)
     monkeypatch.setattr(config, "load", lambda **typed: typed)
-    monkeypatch.setattr(logs, "setup", lambda **_: None)
-    run.run(context="site", lease_namespace="edge", health_port=8081, leader_elect=False, nat=True)
+    monkeypatch.setattr(logs, "setup", lambda **chosen: logged.append(chosen))
+    run.run(context="site", lease_namespace="edge", health_port=8081, leader_elect=False, nat=True, probe=True)
     assert asked == [
         (
             (
                 {"kubeconfig": None, "context": "site", "namespace": "edge"},
-                operating.settings(plain_registries=None, attestation="", nat=True),
+                operating.settings(plain_registries=None, attestation="", nat=True, probe=True),
             ),
             {
                 "serving": run.Serving(health_port=8081),
@@ -110,3 +123,4 @@ def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
             },
         )
     ]
+    assert logged == [{"level": "info"}], "in a cluster its log is JSON, which a fixed format would not be"

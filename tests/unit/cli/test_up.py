@@ -335,7 +335,7 @@ def test_the_operator_is_there_unless_it_is_left_out(
         plain_registry=["registry.example:5000"],
         nat=True,
     )
-    expected = Settings(local=True, nat=True, plain_registries=("registry.example:5000",))
+    expected = Settings(local=True, nat=True, plain_registries=("registry.example:5000",), probe=True)
     assert added == ([] if no_operator else [expected])
 
 
@@ -370,9 +370,12 @@ def test_what_was_typed_becomes_the_settings_of_the_control_plane(
             port=0,
             node="edge-1",
             images={**flasher, "web": ["python3", "-m", "http.server"]},
+            told=operating.TOLD,
             addresses=("127.0.0.5",),
         ),
-        plane.Settings(data=tmp_path / "other", host="0.0.0.0", port=7000, node=None, images=flasher),
+        plane.Settings(
+            data=tmp_path / "other", host="0.0.0.0", port=7000, node=None, images=flasher, told=operating.TOLD
+        ),
     ]
     assert yaml.safe_load((data / "kubeconfig").read_text()) == DOCUMENT
     assert "warning: other machines can reach 0.0.0.0:7000" in capsys.readouterr().err

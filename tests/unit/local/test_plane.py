@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,22 @@ async def test_it_serves_until_it_is_told_to_stop_and_frees_its_port(tmp_path: P
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         again.bind(("127.0.0.1", running.port))
+
+
+async def test_a_watch_ends_with_it_and_in_good_order(tmp_path: Path) -> None:
+    async with AsyncExitStack() as longer:
+        async with plane.open(plane.Settings(data=tmp_path / "data", port=0)) as running:
+            config = Config(server=running.url, tls=running.entrance.component("test"), source="test")
+            client = await longer.enter_async_context(Client(config, clock=SystemClock()))
+            begun = asyncio.Event()
+
+            async def follow() -> None:
+                async for _ in client.raw(NAMESPACES).watch(seconds=600):
+                    begun.set()
+
+            watching = asyncio.create_task(follow())
+            await begun.wait()
+        await watching  # it was cut where this raises
 
 
 async def test_a_part_that_ends_by_itself_ends_the_whole_and_says_which(tmp_path: Path) -> None:

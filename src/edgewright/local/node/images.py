@@ -7,10 +7,13 @@ unchanged. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+_About = TypeVar("_About")
 
 
-def program_for(image: str, images: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
-    """The command of an image, or None where the table does not have it; the most exact name counts."""
+def program_for(image: str, images: Mapping[str, _About]) -> _About | None:
+    """What a table has about an image, as its command, or None where it has nothing; the most exact name counts."""
     for name in _names(image):
         if name in images:
             return images[name]

@@ -27,8 +27,13 @@ from edgewright.local.node.processes import boot_id
 from edgewright.local.node.reconciling import Reconciler
 from edgewright.local.node.registration import Registration, capacity
 from edgewright.local.node.runs import Run, Runs
-from edgewright.local.node.starting import Machine, Starter, needs_scratch_of_the_machine, program_folders
-from edgewright.local.node.trial import mounts_work
+from edgewright.local.node.starting import (
+    Machine,
+    Starter,
+    needs_scratch_of_the_machine,
+    program_folders,
+)
+from edgewright.local.node.trial import closed_to_others, how_to_mount, mounts_work, where_nobody_may_enter
 from edgewright.runtime import logs
 from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.client import Client
@@ -67,6 +72,7 @@ class Node:
         environment: Mapping[str, str] | None = None,
         covered: Sequence[Path] = (),
         shown: Sequence[Path] = (),
+        told: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
         labels: Mapping[str, str] | None = None,
         pods: int = 110,
         log_limit: int = 10 << 20,
@@ -77,7 +83,8 @@ class Node:
         `directory` is the node's own, closed to everybody else. `images` maps names to commands. `log_tls` is the TLS
         of the log server and must demand a client certificate; without it no logs are served. `user` is who Pods run as
         where the node runs as root. `environment` goes to every container. `covered` are folders that no Pod sees,
-        `shown` folders with programs that every Pod may read besides those of this Python.
+        `shown` folders with programs that every Pod may read besides those of this Python. `told` has the images whose
+        programs can do without mounts, and for each mount path the variables that tell them of another place.
         """
         if user is not None:
             try:
@@ -98,6 +105,7 @@ class Node:
         self._environment = dict(environment or {})
         self._covered = tuple(path.resolve() for path in covered)
         self._shown = (*program_folders(), *(path.resolve() for path in shown))
+        self._told = dict(told or {})
         self._labels = dict(labels or {})
         self._most_pods = pods
         self._log_limit = log_limit
@@ -126,6 +134,7 @@ class Node:
             directory=self._folder.path,
             user=self._user if os.geteuid() == 0 else None,
             mounts=await asyncio.to_thread(mounts_work),
+            told=self._told,
             own_scratch=not needs_scratch_of_the_machine(self._images, self._shown),
             shown=self._shown,
             covered=self._covered,
@@ -134,7 +143,14 @@ class Node:
             log_limit=self._log_limit,
         )
         if not machine.mounts:
-            _log.warning("this machine gives no mount namespace to this user: Pods with volumes will not start")
+            _log.warning(
+                "nothing can be mounted here: Pods with volumes do not start, but for those of the images named",
+                images=", ".join(self._told) or "none",
+                remedy=how_to_mount(root=os.geteuid() == 0),
+            )
+            closed = closed_to_others(self._shown) if machine.user is not None else None
+            if closed is not None:
+                _log.warning(where_nobody_may_enter(closed))
         async with AsyncExitStack() as stack:
             port = await self._serve_logs(stack)
             registration = Registration(

@@ -306,6 +306,7 @@ def become(order: dict[str, Any], *, stdout: int, stderr: int) -> None:
         import mountspace  # type: ignore[import-not-found]  # noqa: PLC0415 - by its file's name: no package here
 
         mountspace.enter(order["root"])
+    environment = order["environment"] | _handed_over(order.get("told", {}))
     user = order.get("user")
     if user is not None:
         os.setgroups(user["groups"])
@@ -315,7 +316,18 @@ def become(order: dict[str, Any], *, stdout: int, stderr: int) -> None:
     os.chdir(order["folder"])
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
-    os.execvpe(order["command"][0], order["command"], order["environment"])  # noqa: S606 - that is what it is for
+    os.execvpe(order["command"][0], order["command"], environment)  # noqa: S606 - that is what it is for
+
+
+def _handed_over(places: dict[str, str]) -> dict[str, str]:
+    """Opens files and folders for the program, and says by their variables where it finds them.
+
+    By descriptors, because whoever it runs as may not enter the folders that they lie in.
+    """
+    opened = {path: os.open(path, os.O_PATH) for path in set(places.values())}
+    for fd in opened.values():
+        os.set_inheritable(fd, True)
+    return {variable: f"/proc/self/fd/{opened[path]}" for variable, path in places.items()}
 
 
 def _forbid_new_privileges() -> None:

@@ -23,6 +23,7 @@ from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.lifecycle import Start, Timing
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.sources import Missing, Sources, Tokens
+from edgewright.local.node.trial import how_to_mount
 from edgewright.local.node.volumes import Mount, Owner, files_of, make_empty, mounts_of, resources_of, write_files
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock
@@ -51,6 +52,8 @@ class Machine:
     user: str | None = None
     mounts: bool = True
     """Whether a container can have a root of its own here."""
+    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
     own_scratch: bool = True
     """Whether a container has /tmp and /var/tmp to itself, as it would in a cluster."""
     shown: Sequence[Path] = ()
@@ -188,9 +191,18 @@ class Starter:
                 "mounts": [mount.as_order() for mount in mounts],
             }
         elif mounts:
-            text = "this machine gives no mount namespace to this user, so volumes cannot be mounted"
-            raise Missing(f"container {container['name']}: {text}: run the node as root")
+            order["told"] = self._told(container, [*mounts, Mount(attempt.message_file, DEFAULT_MESSAGE_PATH, False)])
         return order
+
+    def _told(self, container: RawObject, mounts: Sequence[Mount]) -> dict[str, str]:
+        """Where a program finds by its variables what cannot be mounted; Missing where it does not understand that."""
+        variables = program_for(container.get("image", ""), self._machine.told) or {}
+        if not all(mount.path in variables for mount in mounts):
+            raise Missing(
+                f"container {container['name']}: nothing can be mounted on this machine, and so it cannot have its "
+                f"volumes: {how_to_mount(root=self._root)}"
+            )
+        return {name: str(mount.source) for mount in mounts for name in variables[mount.path]}
 
     async def _launch(self, attempt: AttemptFolder) -> int:
         """Starts the shim and waits until it says that the program runs, or could not be run."""

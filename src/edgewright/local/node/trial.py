@@ -6,9 +6,11 @@ asks before it promises volumes.
 
 from __future__ import annotations
 
+import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 _TRY = """
@@ -27,3 +29,24 @@ def mounts_work() -> bool:
             [sys.executable, "-I", "-S", "-B", "-c", _TRY, here, base], check=False, capture_output=True, timeout=30
         )
     return tried.returncode == 0
+
+
+def closed_to_others(folders: Iterable[Path]) -> Path | None:
+    """The first folder, of these and all that they lie in, which nobody but its owner may enter; None: all are open."""
+    ways = [way for folder in folders for way in (*reversed(folder.parents), folder)]
+    return next((way for way in ways if not way.stat().st_mode & stat.S_IXOTH), None)
+
+
+def how_to_mount(*, root: bool) -> str:
+    """What somebody can do on whose machine containers cannot have a root of their own."""
+    if root:
+        return "give the node the right to mount (CAP_SYS_ADMIN; with Docker: --privileged)"
+    return "run the node as root, or let ordinary users make user namespaces"
+
+
+def where_nobody_may_enter(closed: Path) -> str:
+    """Why Pods, which do not run as root, find no program in a folder that only root may enter, and what to do."""
+    return (
+        f"Pods do not run as root, and nobody but root may enter {closed}, where this program is: install it in "
+        f"another folder, such as /opt, or {how_to_mount(root=True)}"
+    )

@@ -64,9 +64,13 @@ class Listener:
         self._http = http
         self.port: int = server.sockets[0].getsockname()[1]
 
-    async def close(self) -> None:
-        """Takes no more connections, lets requests under way end for a moment, and cuts the rest."""
+    async def close(self, end_streams: Callable[[], None] = lambda: None) -> None:
+        """Takes no more connections, lets requests under way end for a moment, and cuts the rest.
+
+        `end_streams` ends the answers that would go on for ever, such as watches: nobody need wait for them.
+        """
         self._server.close()
+        end_streams()
         transports = [each.transport for each in self._http.connections]
         await self._http.shutdown(_STOP_SECONDS)
         for transport in transports:

@@ -388,21 +388,6 @@ async def test_an_order_that_nobody_began_is_called_off_and_given_anew(directory
     assert status["containerStatuses"][0]["restartCount"] == 0
 
 
-async def test_without_mount_namespaces_volumes_are_refused_and_the_rest_runs(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("edgewright.local.node.node.mounts_work", lambda: False)
-    api = FakeApi()
-    async with running(api, directory):
-        api.add_pod("plain", **one("true"))
-        api.add_pod(
-            volumes=[{"name": "e", "emptyDir": {}}], **one("true", volumeMounts=[{"name": "e", "mountPath": "/e"}])
-        )
-        await until_phase(api, "Succeeded", "plain")
-        pod = await until(api, lambda pod: "waiting" in state(pod) and "message" in state(pod)["waiting"], what="waits")
-    assert "run the node as root" in state(pod)["waiting"]["message"]
-
-
 async def test_a_container_has_scratch_folders_of_its_own_and_nested_mounts(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,7 @@ async def serving(directory: Path) -> AsyncIterator[Api]:
                 await api.made("/api/v1/namespaces", namespace("default"))
                 yield api
         finally:
-            await listener.close()
+            await listener.close(store.history.close)
     finally:
         await store.close()
 

@@ -12,6 +12,8 @@ import pytest
 from edgewright.local.nesting import MOST_VALUES
 from tests.unit.local.serving.fuzzing import DEFINITIONS, WIDGET, WIDGETS, Fuzzed, fuzzed
 
+pytestmark = pytest.mark.untraced
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
