@@ -7,7 +7,7 @@ what they run now are the truth; Devices and FlashJobs are what is checked again
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgewright.api import Device, FlashJob
 from edgewright.api.device import FlashRecord
@@ -15,7 +15,7 @@ from edgewright.api.flashing import Outcome
 from edgewright.api.flashjob import DeviceState, FlashedDevice
 from edgewright.devices.simulated.device import Device as SimulatedDevice
 from edgewright.devices.simulated.fleet import Fleet
-from edgewright.devices.simulated.journal import Did
+from edgewright.devices.simulated.journal import Did, Entry
 from edgewright.runtime import Api, Cache
 
 TOO_SLOW = frozenset({Outcome.UNREACHABLE, Outcome.TIMED_OUT})
@@ -34,6 +34,23 @@ class Expected:
     """The simulated device behind each of its uuids."""
     certain: Collection[int]
     """The devices that nothing keeps from being flashed: to fail on one of them is a fault of ours."""
+    outcomes: Mapping[int, Collection[Outcome]] = field(default_factory=dict)
+    """How devices with faults may end; another end than that, or than too slow, is not the truth about them."""
+    alone: bool = True
+    """Whether no other job flashes its devices: then all that is done to them is its doing, and they run its firmware.
+    Else only what came of its own firmware is."""
+
+    def tries(self, journal: Iterable[Entry]) -> int:
+        """How often the job has begun with a device, as far as that can be told."""
+        return sum(
+            entry.did is Did.ASKED if self.alone else entry.did is Did.WRITTEN and entry.sha256 == self.sha256
+            for entry in journal
+        )
+
+    def met(self, job: FlashJob) -> set[int]:
+        """The devices that ended as they may, and not too slow."""
+        ends = {self.numbers[each.uuid]: each.outcome for each in job.status.devices if each.uuid in self.numbers}
+        return {number for number, outcome in ends.items() if outcome in self.outcomes.get(number, ())}
 
 
 class Witness:
@@ -41,7 +58,7 @@ class Witness:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._asked: dict[tuple[str, int], int] = {}
+        self._by_then: dict[tuple[str, int], int] = {}
 
     async def watch(self, api: Api[Device]) -> None:
         """Looks at the Devices of a server as they change, until cancelled."""
@@ -50,12 +67,12 @@ class Witness:
         await cache.run()
 
     def look(self, device: Device) -> None:
-        """Notes how often a device had been told to update when a job's success on it was recorded."""
+        """Notes how much had happened to a device when a job's success on it was recorded."""
         good = [record for record in device.status.records if Outcome(record.outcome).good]
         for simulated in self._fleet if good else ():
             if simulated.endpoint == device.spec.endpoint:
                 for record in good:
-                    self._asked.setdefault((record.job.uid, simulated.number), simulated.journal.count(Did.ASKED))
+                    self._by_then.setdefault((record.job.uid, simulated.number), len(simulated.journal))
 
     def problems(self, job: FlashJob, devices: Iterable[Device], expected: Expected) -> list[str]:
         """Everything that is wrong with a job that has ended and with its devices, a sentence for each."""
@@ -92,28 +109,36 @@ class Witness:
             yield f"it is stranded: {shown.state}, {shown.message}"
         if shown.outcome != record.outcome:
             yield f"{record.outcome} is recorded"
+        may = expected.outcomes.get(simulated.number)
+        if may is not None and record.outcome not in {*may, *TOO_SLOW}:
+            yield f"it may end as {' or '.join(sorted(may))}, and not so: {record.message}"
         yield from self._of_attempts(expected, record, simulated)
         if shown.state == DeviceState.DONE:
-            yield from _of_success(expected, simulated)
-            noted = self._asked.get((job.metadata.uid, simulated.number))
-            asked = simulated.journal.count(Did.ASKED)
-            if noted != asked:
-                yield f"it had been told to update {noted} times when its success was recorded, and has been {asked}"
+            yield from _of_success(expected, record, simulated)
+            by_then = self._by_then.get((job.metadata.uid, simulated.number))
+            if by_then is None:
+                yield "nobody saw its success recorded"
+            elif again := expected.tries([*simulated.journal][by_then:]):
+                yield f"it was begun with {again} times more after its success was recorded"
         elif simulated.number in expected.certain and not (expected.retries == 0 and record.outcome in TOO_SLOW):
             yield f"nothing kept it from being flashed: {record.message}"
 
     def _of_attempts(self, expected: Expected, record: FlashRecord, simulated: SimulatedDevice) -> Iterator[str]:
         if not 1 <= record.attempts <= expected.retries + 1:
             yield f"it has had {record.attempts} attempts"
-        asked = simulated.journal.count(Did.ASKED)
-        if asked > record.attempts:
-            yield f"it was told to update {asked} times in {record.attempts} attempts"
+        tries = expected.tries(simulated.journal)
+        if tries > record.attempts:
+            yield f"it was begun with {tries} times in {record.attempts} attempts"
 
 
-def _of_success(expected: Expected, simulated: SimulatedDevice) -> Iterator[str]:
+def _of_success(expected: Expected, record: FlashRecord, simulated: SimulatedDevice) -> Iterator[str]:
     running = simulated.running
     if not simulated.present:
         yield "it is counted as completed and does not answer"
+    if not expected.alone:
+        if record.outcome == Outcome.SUCCEEDED and expected.tries(simulated.journal) == 0:
+            yield "it is counted as flashed and was never given the firmware"
+        return
     if running.sha256 != expected.sha256:
         yield f"it is counted as completed and runs {running.version}, which is not the firmware"
     if running.version != expected.version:

@@ -1,12 +1,14 @@
 """The operator as a program for tests, with the settings in a JSON file: `python operator_program.py FILE`.
 
-It says that it works by making the file `ready`. Tests kill it.
+It says that it works by making the file `ready`. Tests kill it. Where it loses its lease it ends with a sentence that
+says so, as the command does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import sys
 from collections.abc import AsyncGenerator
@@ -17,6 +19,7 @@ from edgewright.controllers.operator import add_all
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.runtime import Api, Client, LeaseSettings, Manager, config, logs
 from edgewright.runtime.client import WatchEvents
+from edgewright.runtime.errors import LeaseLost
 
 
 def hold_back(seconds: float) -> None:
@@ -41,17 +44,18 @@ def hold_back(seconds: float) -> None:
 
 
 async def work(given: dict[str, Any]) -> None:
-    """Runs until it is killed."""
+    """Runs until it is killed, or loses the lease."""
     told = given["settings"]
     settings = Settings(
         **{**told, "timing": Timing(**told["timing"]), "plain_registries": tuple(told["plain_registries"])}
     )
+    os.environ["POD_NAME"] = given["name"]  # the Lease then tells people, and tests, which one holds it
     lease = LeaseSettings(
-        name="operator", namespace=given["namespace"], duration=2.0, renew_within=1.5, retry_every=0.2
+        name="operator", namespace=given["namespaces"][0], duration=2.0, renew_within=1.5, retry_every=0.2
     )
     manager = Manager(
         Client(config.load(kubeconfig=given["kubeconfig"])),
-        namespaces=[given["namespace"]],
+        namespaces=given["namespaces"],
         lease=lease if given.get("lease", True) else None,
     )
     add_all(manager, settings)
@@ -63,4 +67,7 @@ async def work(given: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     logs.setup(level="info", format="text")
-    asyncio.run(work(json.loads(Path(sys.argv[1]).read_text())))
+    try:
+        asyncio.run(work(json.loads(Path(sys.argv[1]).read_text())))
+    except LeaseLost as error:
+        sys.exit(str(error))

@@ -8,11 +8,14 @@ a process that can be killed.
 from __future__ import annotations
 
 import asyncio
+import errno
+import ipaddress
 import itertools
 import json
 import os
+import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -26,8 +29,8 @@ from edgewright.controllers.operator import add_all
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.devices.simulated.attestation import AttestationService
 from edgewright.devices.simulated.certificates import server_pair
+from edgewright.devices.simulated.device import HTTP_PORT, Times
 from edgewright.devices.simulated.device import Device as SimulatedDevice
-from edgewright.devices.simulated.device import Times
 from edgewright.devices.simulated.faults import parse_fault
 from edgewright.devices.simulated.firmware import esp_image
 from edgewright.devices.simulated.fleet import Fleet
@@ -37,11 +40,12 @@ from edgewright.runtime import Client, Key, Manager, config
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.definitions import install
 from edgewright.runtime.errors import NotFound
-from edgewright.runtime.objects import RawObject
+from edgewright.runtime.objects import RawObject, Resource
 from edgewright.runtime.transport import Transport
 from tests.harness import ApiServer, Process, wait_until_async
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Resource)
 
 SCALE = 0.03
 """How fast devices and flashers live."""
@@ -68,6 +72,7 @@ QUICK = Timing(
     grace=5,
     foreign_grace=2.0,
     recheck=0.3,
+    original_every=0.3,
 )
 PATIENCE = 90.0
 APPLICATION = "thermometer"
@@ -118,6 +123,7 @@ class Stage:
         *,
         devices: int = 1,
         faults: Sequence[str] = (),
+        tells_boot: Collection[int] = (),
         seed: int = 0,
         operator: bool = True,
         timing: Timing = QUICK,
@@ -125,15 +131,22 @@ class Stage:
         local: bool = True,
         discovered: bool = True,
         scale: float = SCALE,
+        also: Sequence[str] = (),
     ) -> None:
         """`operator=False` leaves it to the test to start one; without `discovered` no device gets an Instance.
+
+        Devices are on the wire like the published firmware, but for those `tells_boot`: they count their restarts too.
+
+        There may be jobs in the namespaces `also`; the Instances are in the first one.
 
         `local=False` is an operator as in a cluster, to which the devices, which are on this machine, are forbidden.
         """
         self.server, self.namespace = server, namespace
+        self.namespaces = (namespace, *also)
+        """All in which the operator works."""
         self.client = Client(config.load(kubeconfig=server.kubeconfig))
         self.registry = Registry()
-        number = next(_numbers)
+        number = next(each for each in _numbers if not _taken(_first_address(each), devices))
         pair = server_pair()
         self.pair = pair
         """The certificate that the devices pin, and its key."""
@@ -144,8 +157,9 @@ class Stage:
             pinned=pair.certificate,
             seed=seed,
             application=APPLICATION,
-            first_address=f"127.32.{number % 200 + 1}.1",
+            first_address=_first_address(number),
             faults=[parse_fault(each) for each in faults],
+            tells_boot=tells_boot,
             times=Times(scale=scale, dials=DIALS),
             clock=self._clock,
             told=self._clock.noted,
@@ -175,7 +189,9 @@ class Stage:
         for document in custom_resource_definitions(CUSTOM_KINDS):
             await install(self.client, document)
         await install_instances(self.client)
-        await self.make_secret(TLS_SECRET, {"tls.crt": self.pair.certificate, "tls.key": self.pair.key})
+        for namespace in self.namespaces:
+            pair = {"tls.crt": self.pair.certificate, "tls.key": self.pair.key}
+            await self.make_secret(TLS_SECRET, pair, namespace=namespace)
         for part in (self.fleet, self.attestation, self.registry):
             await stack.enter_async_context(part)
         if self._discovered:
@@ -219,7 +235,7 @@ class Stage:
         """Starts an operator in this loop."""
         client = Client(config.load(kubeconfig=self.server.kubeconfig))
         client.transport = _Listened(client.config, self.writes)
-        manager = Manager(client, namespaces=[self.namespace])
+        manager = Manager(client, namespaces=self.namespaces)
         add_all(manager, self.settings)
         self._operator = asyncio.create_task(manager.run(), name="operator")
 
@@ -229,18 +245,22 @@ class Stage:
             await _cancelled(self._operator)
             self._operator = None
 
-    def operator_process(self, directory: Path, *, lease: bool = True, behind: float = 0.0) -> Process:
+    def operator_process(
+        self, directory: Path, *, name: str = "operator", lease: bool = True, behind: float = 0.0
+    ) -> Process:
         """An operator as a process, not started yet, that can be killed.
 
-        Without a lease one that follows need not wait; `behind` is by how many seconds its caches are, at the most.
+        Without a lease one that follows need not wait; with one its `name` is told by the Lease that it holds. `behind`
+        is by how many seconds its caches are, at the most.
         """
-        file, ready = directory / "operator.json", directory / "operator.ready"
+        file, ready = directory / f"{name}.json", directory / f"{name}.ready"
         settings = asdict(self.settings)
         file.write_text(
             json.dumps(
                 {
                     "kubeconfig": str(self.server.kubeconfig),
-                    "namespace": self.namespace,
+                    "namespaces": self.namespaces,
+                    "name": name,
                     "settings": settings,
                     "ready": str(ready),
                     "lease": lease,
@@ -248,12 +268,12 @@ class Stage:
                 }
             )
         )
-        return Process("operator", [sys.executable, PROGRAM, file], log=directory / "operator.log", ready=ready.exists)
+        return Process(name, [sys.executable, PROGRAM, file], log=directory / f"{name}.log", ready=ready.exists)
 
     async def clear(self) -> None:
         """Deletes jobs and Devices of this stage; the operator cleans up behind them where there is one."""
         jobs = self.client.of(FlashJob)
-        for job in (await jobs.list(self.namespace)).items:
+        for job in await self.jobs():
             await _unless_gone(jobs.delete(job.key))
         if self._operator is not None and not self._operator.done():
             await self.until(self.jobs_are_gone, "the jobs are gone")
@@ -264,7 +284,7 @@ class Stage:
 
     async def jobs_are_gone(self) -> bool:
         """Whether no FlashJob of this stage is left."""
-        return not (await self.client.of(FlashJob).list(self.namespace)).items
+        return not await self.jobs()
 
     # --- what a test declares --------------------------------------------------------------------------------------
 
@@ -288,7 +308,13 @@ class Stage:
         }
 
     async def job(
-        self, name: str = "job", *, version: str = "0.2.0", uuids: Sequence[str] | None = None, **spec: Any
+        self,
+        name: str = "job",
+        *,
+        version: str = "0.2.0",
+        uuids: Sequence[str] | None = None,
+        namespace: str = "",
+        **spec: Any,
     ) -> str:
         """Makes a FlashJob for all devices (or those named) and gives its name back."""
         if uuids is None:
@@ -296,7 +322,7 @@ class Stage:
         body: RawObject = {
             "apiVersion": FlashJob.kind.api_version,
             "kind": "FlashJob",
-            "metadata": {"name": name, "namespace": self.namespace},
+            "metadata": {"name": name, "namespace": namespace or self.namespace},
             "spec": {
                 "uuid": list(uuids),
                 "firmware": spec.pop("firmware", None) or self.firmware(version),
@@ -312,16 +338,21 @@ class Stage:
         """Changes fields of a FlashJob's spec."""
         await self.client.raw(FlashJob.kind).patch(Key(self.namespace, name), {"spec": spec})
 
-    async def make_secret(self, name: str, data: dict[str, str], kind: str = "Opaque") -> None:
-        """Makes a Secret in the stage's namespace."""
-        body = {"metadata": {"name": name, "namespace": self.namespace}, "stringData": data, "type": kind}
+    async def make_secret(self, name: str, data: dict[str, str], kind: str = "Opaque", *, namespace: str = "") -> None:
+        """Makes a Secret in the stage's namespace, or another one."""
+        metadata = {"name": name, "namespace": namespace or self.namespace}
+        body = {"metadata": metadata, "stringData": data, "type": kind}
         await self.client.raw(SECRET).create({"apiVersion": "v1", "kind": "Secret", **body})
 
     # --- what a test asks ------------------------------------------------------------------------------------------
 
-    async def get(self, name: str = "job") -> FlashJob:
+    async def get(self, name: str = "job", namespace: str = "") -> FlashJob:
         """A FlashJob as it is now."""
-        return await self.client.of(FlashJob).get(Key(self.namespace, name))
+        return await self.client.of(FlashJob).get(Key(namespace or self.namespace, name))
+
+    async def jobs(self) -> list[FlashJob]:
+        """All FlashJobs in the stage's namespaces."""
+        return await self._all(FlashJob)
 
     async def devices(self) -> list[Device]:
         """The Devices of this stage's fleet."""
@@ -337,12 +368,16 @@ class Stage:
         return next((each for each in await self.devices() if each.spec.endpoint == endpoint), None)
 
     async def pods(self) -> list[Pod]:
-        """All Pods in the stage's namespace."""
-        return (await self.client.of(Pod).list(self.namespace)).items
+        """All Pods in the stage's namespaces."""
+        return await self._all(Pod)
 
     async def services(self) -> list[Service]:
-        """All Services in the stage's namespace."""
-        return (await self.client.of(Service).list(self.namespace)).items
+        """All Services in the stage's namespaces."""
+        return await self._all(Service)
+
+    async def _all(self, kind: type[R]) -> list[R]:
+        api = self.client.of(kind)
+        return [each for namespace in self.namespaces for each in (await api.list(namespace)).items]
 
     async def until(self, condition: Callable[[], Awaitable[T | None]], what: str, patience: float = PATIENCE) -> T:
         """The first true answer; the operator must live meanwhile."""
@@ -372,7 +407,7 @@ class Stage:
         """Waits until no Pod, no Service and no finalizer is left."""
 
         async def clean() -> bool:
-            jobs = (await self.client.of(FlashJob).list(self.namespace)).items
+            jobs = await self.jobs()
             return not (await self.pods() or await self.services() or any(job.metadata.finalizers for job in jobs))
 
         await self.until(clean, "nothing is left")
@@ -401,6 +436,26 @@ class Stage:
     def flashed(self, device: SimulatedDevice) -> int:
         """How often a whole firmware was written to a simulated device."""
         return len(device.journal.written)
+
+
+def _first_address(number: int) -> str:
+    """Where the devices of a stage begin."""
+    return f"127.32.{number % 200 + 1}.1"
+
+
+def _taken(first: str, devices: int) -> bool:
+    """Whether another run of the tests has devices at one of these addresses."""
+    return any(_listened_at(str(ipaddress.ip_address(first) + number)) for number in range(devices))
+
+
+def _listened_at(address: str) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, HTTP_PORT))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def _instances() -> Any:

@@ -6,6 +6,7 @@ import pytest
 
 from edgewright.api import FlashJob, Pod
 from edgewright.api.flashing import Outcome, Report
+from edgewright.cli.operating import install_kinds
 from edgewright.runtime import Client, LeaseSettings, config
 from tests.harness import ApiServer
 from tests.harness.waiting import wait_until_async
@@ -13,7 +14,6 @@ from tests.unit.controllers.flashjob.harness import (
     GOOD,
     Ending,
     activating,
-    install_kinds,
     operating,
     stage,
 )

@@ -39,7 +39,7 @@ def our_kinds(api_server: ApiServer) -> None:
     for kind in CUSTOM_KINDS:
         crd = render(custom_resource_definition(kind))
         api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=crd)
-        api_server.kubectl("wait", "--for=condition=Established", f"crd/{kind.kind.resource}")
+        api_server.until_served(kind.kind.resource)
 
 
 @pytest.fixture
