@@ -139,7 +139,7 @@ def test_a_kind_of_somebody_else_with_our_name_is_named_in_the_sentence(server: 
         },
     }
     server.kubectl("create", "-f", "-", input=json.dumps(rival))
-    server.kubectl("wait", "--for=condition=Established", f"customresourcedefinition/{RIVAL}")
+    server.until_served(RIVAL)
     done = install(server)
     assert (done.returncode, done.stdout) == (1, "")
     assert sentence(done).startswith(f'{NAME}: "FlashJobList" is already in use')

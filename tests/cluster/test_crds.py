@@ -36,7 +36,7 @@ SAMPLES = sorted((ROOT / "config" / "samples").glob("*flashjob*.yaml"))
 def install(api_server: ApiServer, crd: RawObject) -> str:
     """Installs a CRD, waits until it is served, and returns what kubectl had to remark."""
     remarks = api_server.kubectl("apply", "--server-side", "-f", "-", input=render(crd)).stderr
-    api_server.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}")
+    api_server.until_served(crd["metadata"]["name"])
     return remarks
 
 
@@ -50,7 +50,7 @@ def our_kinds(api_server: ApiServer) -> str:
     """Our CRDs, served; the value is what kubectl remarked."""
     remarks = api_server.kubectl("apply", "--server-side", "-f", str(BASES)).stderr
     for kind in CUSTOM_KINDS:
-        api_server.kubectl("wait", "--for=condition=Established", f"crd/{kind.kind.resource}")
+        api_server.until_served(kind.kind.resource)
     return remarks
 
 

@@ -57,7 +57,7 @@ def established(cluster: ControlPlane) -> Iterator[dict[str, Any]]:
     """A definition that is there and served."""
     name = cases.crd()["metadata"]["name"]
     cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(cases.crd()))
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}")
+    cluster.until_served(name)
     yield answered(cluster, "GET", f"{PATH}/{name}", None)[1]
     cluster.request("DELETE", f"{PATH}/{name}")
 
@@ -107,7 +107,7 @@ def widgets(cluster: ControlPlane) -> Iterator[custom.CustomRules]:
         names=names,
     )
     cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(crd))
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/widgets.{cases.GROUP}")
+    cluster.until_served(f"widgets.{cases.GROUP}")
     rules = custom.served(crd)[0].rules
     assert isinstance(rules, custom.CustomRules)
     yield rules

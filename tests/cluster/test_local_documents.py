@@ -43,7 +43,7 @@ def kinds(cluster: ControlPlane) -> Iterator[list[Served]]:
         body = {**crd, "metadata": {"name": crd["metadata"]["name"]}}
         del body["status"]
         cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(body))
-        cluster.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}")
+        cluster.until_served(crd["metadata"]["name"])
 
     found = [fetched(cluster, f"{CRDS}/{crd['metadata']['name']}") for crd in wanted]
     served = [each for crd in found for each in custom.served(crd)]

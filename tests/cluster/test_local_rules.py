@@ -40,7 +40,7 @@ def paths(cluster: ControlPlane) -> Iterator[dict[str, str]]:
     """Where the kind of these tests is served: in v1 anything goes, in v2 the rules hold."""
     crd = definition("rules", ("v1", LOOSE), ("v2", cases.SCHEMA))
     cluster.request("POST", CRDS, crd)
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/rules.{GROUP}")
+    cluster.until_served(f"rules.{GROUP}")
     yield {version: f"/apis/{GROUP}/{version}/rules" for version in ("v1", "v2")}
     cluster.request("DELETE", f"{CRDS}/rules.{GROUP}")
 

@@ -92,7 +92,7 @@ def path(cluster: ControlPlane) -> Iterator[str]:
     spec = {"group": GROUP, "scope": "Cluster", "names": names, "versions": [version]}
     crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}}
     cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps({**crd, "spec": spec}))
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}")
+    cluster.until_served(name)
     yield f"/apis/{GROUP}/v1/samples"
     cluster.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 

@@ -36,7 +36,7 @@ def paths(cluster: ControlPlane) -> Iterator[dict[str, str]]:
     spec = {"group": GROUP, "scope": "Cluster", "names": names, "versions": versions}
     crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}}
     cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps({**crd, "spec": spec}))
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}")
+    cluster.until_served(name)
     yield {version: f"/apis/{GROUP}/{version}/checks" for version in ("v1", "v2")}
     cluster.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 

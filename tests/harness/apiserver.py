@@ -206,6 +206,16 @@ class ApiServer(ABC):
             raise RequestError(method, path, code, answer)
         return json.loads(answer)
 
+    def until_served(self, definition: str) -> None:
+        """Waits until a custom resource definition is established; kubectl's own waiting fails on one that is new."""
+
+        def established() -> bool:
+            path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"
+            conditions = self.request("GET", path).get("status", {}).get("conditions") or ()
+            return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+        wait_until(established, what=f"{definition} is served")
+
     def create_namespace(self, prefix: str = "test") -> str:
         """A fresh namespace whose name begins with what can be used of `prefix`; Pods can be created in it at once."""
         stem = re.sub(r"[^a-z0-9]+", "-", prefix.lower()).strip("-")[:_STEM_LENGTH].rstrip("-") or "test"
