@@ -111,7 +111,7 @@ format: venv ## Format the code and mend what ruff can mend.
 unit: venv ## Run the tests that need no cluster, and hold the code above 95 % coverage (ARGS="-k queue" runs some).
 	@mkdir -p build/reports build/coverage
 ifeq ($(strip $(ARGS)),)
-	@rm -f build/coverage/data*; code=0; rooms="local controllers devices"; \
+	@rm -f build/coverage/data*; code=0; rooms="local controllers cli devices"; \
 	echo "side by side: the tests of $$rooms, whose output comes afterwards, and the rest"; \
 	run() { name=$$1; shift; $(BIN)/coverage run --parallel-mode -m pytest "$$@" -m "not soak" --junitxml=build/reports/$$name.xml; }; \
 	beside=; for room in $$rooms; do run unit-$$room tests/unit/$$room >build/reports/unit-$$room.log 2>&1 & beside+=" $$!"; done; \
@@ -128,7 +128,15 @@ endif
 .PHONY: local
 local: venv kubernetes ## Run the tests of `edgewright up` as a process: it is killed, filled, asked wrongly (ARGS="-k kill" runs some).
 	@mkdir -p build/reports
-	$(BIN)/pytest tests/local -m "not soak" --junitxml=build/reports/local.xml $(ARGS)
+ifeq ($(strip $(ARGS)),)
+	@code=0; half="tests/local/test_durability.py tests/local/test_limits.py tests/local/test_sync_trace.py"; \
+	echo "two halves side by side: $$half, whose output comes second, and the rest"; \
+	$(BIN)/pytest $$half -m "not soak" --junitxml=build/reports/local-2.xml >build/reports/local-2.log 2>&1 & beside=$$!; \
+	$(BIN)/pytest tests/local $$(printf -- '--ignore=%s ' $$half) -m "not soak" --junitxml=build/reports/local.xml || code=$$?; \
+	wait $$beside || code=$$?; cat build/reports/local-2.log; exit $$code
+else
+	$(BIN)/pytest tests/local -m "not soak" $(ARGS)
+endif
 
 # NAME="Watchers" runs the tests that have this in their name.
 NAME ?=

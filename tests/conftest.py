@@ -1,10 +1,17 @@
-"""What every suite shares: async tests are run by asyncio, and Hypothesis is small unless `make soak` asks for more."""
+"""What every suite shares: async tests are run by asyncio, and Hypothesis is small unless `make soak` asks for more.
+
+What goes the same ways very often, a property or a test marked `untraced`, is not traced for coverage: it would take
+twice the time, and how much of the code is covered must not depend on what Hypothesis thinks of.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import os
+import sys
+import threading
+from collections.abc import Generator
 
 import hypothesis
 import pytest
@@ -12,6 +19,26 @@ import pytest
 hypothesis.settings.register_profile("test", max_examples=50, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("soak", max_examples=5000, deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marker of our own known."""
+    config.addinivalue_line("markers", "untraced: goes the same ways very often, and shall not count for the coverage")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Lets tests that repeat themselves run at full speed."""
+    if not item.get_closest_marker("untraced") and not item.get_closest_marker("hypothesis"):
+        return (yield)
+    traced, traced_threads = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)
+    try:
+        return (yield)
+    finally:
+        threading.settrace(traced_threads)
+        sys.settrace(traced)
 
 
 @pytest.hookimpl(tryfirst=True)
