@@ -44,6 +44,8 @@ _OURS = frozenset({"devices", "events", "flashjobs", "instances", "pods", "secre
 """What the operator reads and writes; leases are the lease's, and everything else is the server's own business."""
 _FOR_DEVICES = frozenset({"devices", "pods", "services"})
 _PATIENCE = 600.0
+_WARM_UP = 200
+"""How many devices are flashed before anything is measured."""
 _SETTLES = 2.0
 """How long the Events of a job that has ended may be under way."""
 _TOUCHED = 3.0
@@ -290,6 +292,7 @@ async def compare(plane: ControlPlane, args: Namespace) -> dict[int, dict[str, l
         for document in custom_resource_definitions(CUSTOM_KINDS):
             await install(client, document)
         turns = Turns(plane, client, args)
+        await turns.bare(_WARM_UP)  # whoever comes first would else pay for a server that has just started
         sides = {OURS: turns.ours, BARE: turns.bare}
         if args.profile:
             del sides[BARE]
