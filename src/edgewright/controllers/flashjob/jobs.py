@@ -66,10 +66,8 @@ MOST_CLAIMS: Final = 200
 """How many devices are claimed in one pass; the next one goes on."""
 _OURS: Final = frozenset({FINALIZER, FIRST_FINALIZER})
 """The finalizers that we answer for: our own, which is the original's too, and that of its first version."""
-_LARGE: Final = 400
-"""Beyond so many devices a pass takes milliseconds, which the devices themselves wait for, and comes less often."""
-_SELDOM_PASS: Final = 0.5
-"""How seldom at the most: places that are free are filled no sooner."""
+_LARGE: Final = 2000
+"""Beyond so many devices a pass takes long, and comes less often."""
 _HEAVY: Final = 200
 """Beyond so many devices a status costs the server more than flashing a device, and is written less often."""
 _SELDOM: Final = 5.0
@@ -148,7 +146,8 @@ class Jobs:
         job = known if known is not None and known.metadata.uid == cached.metadata.uid else cached
         memory = self._remember(job)
         began = self._clock.elapsed()
-        every = min(_SELDOM_PASS, PASS_EVERY * max(1.0, len(job.spec.uuids) / _LARGE))
+        # A pass over thousands of devices costs milliseconds, which the devices themselves are waiting for.
+        every = PASS_EVERY * max(1.0, len(job.spec.uuids) / _LARGE)
         if memory.passed is not None and memory.passed + every > began:
             return again(memory.passed + every - began)
         memory.passed = None  # a pass that fails is followed by another as the queue says, not as the debounce does

@@ -84,7 +84,11 @@ class Surroundings:
 
 
 class Driver(Protocol):
-    """How devices of one protocol are asked and flashed."""
+    """How devices of one protocol are asked and flashed.
+
+    A driver may have `until_it_leaves(endpoint, device)` too, which returns when the device goes away or answers
+    otherwise: where it has none, `inspect` is asked again and again.
+    """
 
     protocol: ClassVar[str]
     dials_back: ClassVar[bool]

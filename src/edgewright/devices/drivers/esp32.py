@@ -22,6 +22,7 @@ from edgewright.devices.drivers.esp_device import (
     ask_certificate,
     inspect_device,
     order_update,
+    until_it_leaves,
     watch_reboot,
 )
 from edgewright.devices.drivers.serving import Serving
@@ -105,6 +106,10 @@ class Esp32:
         with suppress(Ended):  # it has just answered, and what it runs does not hang on this
             after = replace(after, certificate=await ask_certificate(endpoint, self._timing) or after.certificate)
         return after
+
+    async def until_it_leaves(self, endpoint: str, device: Identity) -> None:
+        """Returns when the device goes away or answers otherwise than this; a short absence is seen too."""
+        await until_it_leaves(endpoint, device, timing=self._timing)
 
     async def _order(self, endpoint: str, around: Surroundings) -> float:
         """Tells the device to come, and gives the seconds that it may take to do so."""

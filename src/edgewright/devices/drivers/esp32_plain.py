@@ -12,7 +12,14 @@ from typing import ClassVar, Final
 from edgewright.api.flashing import Outcome
 from edgewright.api.flashing import Protocol as ProtocolName
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
-from edgewright.devices.drivers.esp_device import Timing, host_of, inspect_device, order_update, watch_reboot
+from edgewright.devices.drivers.esp_device import (
+    Timing,
+    host_of,
+    inspect_device,
+    order_update,
+    until_it_leaves,
+    watch_reboot,
+)
 from edgewright.devices.firmware.esp import check_esp_image, chip_of
 from edgewright.devices.timescale import time_scale
 
@@ -62,6 +69,10 @@ class Esp32Plain:
     ) -> Identity:
         """Watches the device restart and settle; where it never restarts, what it said last, with `boots` as before."""
         return await watch_reboot(endpoint, before, wanted, facts, around, timing=self._timing)
+
+    async def until_it_leaves(self, endpoint: str, device: Identity) -> None:
+        """Returns when the device goes away or answers otherwise than this; a short absence is seen too."""
+        await until_it_leaves(endpoint, device, timing=self._timing)
 
     async def _order(self, endpoint: str, around: Surroundings) -> None:
         """Has the device open its port: the published firmware listens when it is told to, other firmware always."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from edgewright.api.flashing import INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
 from edgewright.devices.drivers.driver import Ended, Identity
-from tests.unit.devices.flasher.fakes import AFTER, BEFORE, Bench, FakeDriver
+from tests.unit.devices.flasher.fakes import AFTER, BEFORE, Bench, FakeDriver, forever
 
 
 async def test_a_device_that_runs_what_is_wanted_is_done_and_the_other_flasher_is_kept_from_it(tmp_path: Path) -> None:
@@ -46,3 +47,35 @@ async def test_what_others_flashed_counts_only_if_it_stays(then: Identity | Ende
     bench = Bench(driver=FakeDriver(before=AFTER, last=then, after=replace(AFTER, boots="4")))
     assert await bench.check(Role.CHECK) == 0
     assert bench.report.written
+
+
+class Watchful(FakeDriver):
+    """A driver that sees the device go away, where it does."""
+
+    leaves: ClassVar[bool] = True
+
+    async def until_it_leaves(self, endpoint: str, device: Identity) -> None:
+        self.done.append("watch")
+        if not self.leaves:
+            await forever()
+
+
+class Steadfast(Watchful):
+    """Its device stays."""
+
+    leaves: ClassVar[bool] = False
+
+
+async def test_a_driver_that_can_watch_is_believed_that_the_device_went_away() -> None:
+    bench = Bench(driver=Watchful(before=AFTER, after=replace(AFTER, boots="4")))
+    assert await bench.check(Role.CHECK) == 0
+    assert any("does not stay: it went away" in line for line in bench.said)
+    assert bench.report.written
+
+
+async def test_a_device_that_is_watched_for_long_enough_stays() -> None:
+    driver = Steadfast(before=AFTER)
+    bench = Bench(driver=driver)
+    assert await bench.check(Role.CHECK) == 0
+    assert (bench.report.outcome, bench.report.written) == (Outcome.SUCCEEDED, False)
+    assert driver.done.count("inspect") == 1
