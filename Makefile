@@ -174,9 +174,9 @@ soak: venv kubernetes ## Run the random tests at length and print the seed (SEED
 		|| { code=$$?; echo "soak: failed with seed $(SEED) (repeat with: make soak SEED=$(SEED))"; exit $$code; }
 
 .PHONY: bench
-bench: build/bench/.stamp kubernetes ## Run every benchmark against its peers and write docs/benchmarks.md.
+bench: build/bench/.stamp kubernetes ## Run every benchmark against its peers and write docs/benchmarks.md (ARGS="flashjob" runs one).
 	@$(BENCH)/python bench/peers/build.py
-	$(BENCH)/python bench/report.py
+	$(BENCH)/python bench/report.py $(ARGS)
 
 ##@ What is made
 

@@ -1,7 +1,7 @@
-"""Runs every benchmark and writes docs/benchmarks.md: date, machine, tables, ratios and which goals are met.
+"""Runs every benchmark, or those that are named, and writes docs/benchmarks.md: tables, ratios, which goals are met.
 
 Called by `make bench`. A benchmark is a program beside this one that takes `--json`; the numbers in the documentation
-come from here and from nowhere else.
+come from here and from nowhere else. The sections of those that were not run stay as they were, with their dates.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ HEADER = """# Benchmarks
 
 Written by `make bench`; do not edit. Every number is measured against a named peer or a limit in the same run, because
 an absolute time means little on a shared machine. Where a goal is missed it says so.
-
-{date}, {machine}.
 """
 
 
@@ -44,7 +42,7 @@ def run(name: str) -> dict[str, Any]:
 
 def section(result: dict[str, Any], purpose: str) -> str:
     """The part of the page for one benchmark."""
-    lines = [f"## {result['bench']}", "", purpose, ""]
+    lines = [f"## {result['bench']}", "", purpose, "", f"Measured on {datetime.now(UTC).date()}, {machine()}.", ""]
     lines += ["| " + " | ".join(result["columns"]) + " |", "|" + "---|" * len(result["columns"])]
     lines += ["| " + " | ".join(row) + " |" for row in result["rows"]]
     lines += ["", "| number | measured | goal | |", "|---|---|---|---|"]
@@ -70,12 +68,25 @@ def machine() -> str:
     return f"{os.cpu_count()} cores ({model.strip()}), {memory:.0f} GiB, Python {platform.python_version()}"
 
 
+def sections_of(page: str) -> dict[str, str]:
+    """The sections of the page as it is, by the names of their benchmarks."""
+    parts = page.split("\n## ")[1:]
+    return {part.partition("\n")[0]: f"## {part}".rstrip() + "\n" for part in parts}
+
+
 def main() -> int:
-    today = datetime.now(UTC).date()
-    sections = [section(run(name), purpose_of(name)) for name in PROGRAMS]
-    TARGET.parent.mkdir(exist_ok=True)
-    TARGET.write_text("\n".join([HEADER.format(date=today, machine=machine()), *sections]))
-    progress(f"wrote {TARGET.relative_to(HERE.parent)}")
+    names = sys.argv[1:] or PROGRAMS
+    unknown = set(names) - set(PROGRAMS)
+    if unknown:
+        progress(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
+        return 2
+    for name in names:
+        made = section(run(name), purpose_of(name))
+        # Written after each: the next may take long, or fail.
+        sections = {**(sections_of(TARGET.read_text()) if TARGET.exists() else {}), name: made}
+        TARGET.parent.mkdir(exist_ok=True)
+        TARGET.write_text("\n".join([HEADER, *(sections[each] for each in PROGRAMS if each in sections)]))
+        progress(f"wrote {name} to {TARGET.relative_to(HERE.parent)}")
     return 0
 
 
