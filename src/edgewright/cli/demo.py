@@ -7,7 +7,6 @@ claims was checked, by asking the devices themselves.
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import sys
 import tempfile
@@ -208,7 +207,7 @@ async def listening(pinned: str) -> AsyncIterator[Fleet]:
     from edgewright.devices.simulated.fleet import Fleet  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
-        for port in (80 if os.geteuid() == 0 else 8080, 0):
+        for port in (machine.device_port(), 0):
             fleet = Fleet(
                 count=_DEVICES,
                 pinned=pinned,

@@ -133,6 +133,11 @@ def node_name(given: str | None, *, option: str) -> str:
     return given
 
 
+def device_port() -> int:
+    """Where simulated devices listen unless it is said: at a real device's port, where this user may."""
+    return 80 if os.geteuid() == 0 else 8080
+
+
 def no_pod_can_run() -> str | None:
     """Why no Pod whatever can run on this machine, and what to do; None where that is not so.
 

@@ -7,7 +7,6 @@ service that knows it, a registry with firmware where one is asked for, and the 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -178,7 +177,7 @@ def simulate(
         application=application,
         version=version,
         first_address=first_address,
-        port=port if port is not None else 80 if os.geteuid() == 0 else 8080,
+        port=port if port is not None else machine.device_port(),
         namespace=namespace,
         configuration=configuration,
         tls_secret=tls_secret,

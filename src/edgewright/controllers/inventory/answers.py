@@ -14,7 +14,7 @@ import msgspec
 from edgewright.api.device import DIFFERS, STALE, Device, DeviceStatus
 from edgewright.api.device_type import same_type
 from edgewright.api.probing import Silent, Told
-from edgewright.controllers.inventory.keeping import View, last_sign, whole_seconds
+from edgewright.controllers.inventory.keeping import View, last_sign, seen_in_time, whole_seconds, with_ended
 from edgewright.controllers.settings import Timing
 from edgewright.runtime.conditions import FALSE, TRUE, condition, is_true, set_condition
 
@@ -46,20 +46,17 @@ def difference(device: Device, told: Told) -> Difference | None:
 def after_answer(device: Device, told: Told, *, now: datetime, timing: Timing) -> DeviceStatus:
     """The status once the device has answered; what it has where nothing is to be written."""
     status = device.status
-    conditions = status.conditions
-    if is_true(conditions, STALE):
-        conditions = set_condition(conditions, condition(STALE, FALSE, "Seen", "It answers again."), now=now)
-    if is_true(conditions, DIFFERS):
-        same = condition(DIFFERS, FALSE, "Same", "What answers is what is recorded.")
-        conditions = set_condition(conditions, same, now=now)
+    ended = (
+        condition(STALE, FALSE, "Seen", "It answers again."),
+        condition(DIFFERS, FALSE, "Same", "What answers is what is recorded."),
+    )
     new = msgspec.structs.replace(
         status,
         application=told.application or status.application,
         version=told.version or status.version,
-        conditions=conditions,
+        conditions=with_ended(status.conditions, ended, now=now),
     )
-    due = status.last_seen is None or (now - status.last_seen).total_seconds() >= timing.seen_every
-    return msgspec.structs.replace(new, last_seen=_seen_at(status, now)) if due or new != status else status
+    return seen_in_time(status, new, _seen_at(status, now), now=now, timing=timing)
 
 
 def after_difference(

@@ -20,6 +20,7 @@ from edgewright.api.device import DIFFERS, MOST_INSTANCES, STALE, Device, Device
 from edgewright.controllers.inventory.sightings import Sighting
 from edgewright.controllers.settings import Timing
 from edgewright.runtime.conditions import FALSE, TRUE, condition, is_true, set_condition
+from edgewright.runtime.objects import Condition
 
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _SPREAD: Final = 0.5
@@ -135,14 +136,30 @@ def last_sign(device: Device, view: View, now: datetime) -> datetime:
     return max((moment for moment in known if moment is not None), default=now)
 
 
+def with_ended(
+    conditions: tuple[Condition, ...], ended: Iterable[Condition], *, now: datetime
+) -> tuple[Condition, ...]:
+    """The conditions with those among them that were true and are no longer so."""
+    for each in ended:
+        if is_true(conditions, each.type):
+            conditions = set_condition(conditions, each, now=now)
+    return conditions
+
+
+def seen_in_time(
+    status: DeviceStatus, new: DeviceStatus, seen: datetime, *, now: datetime, timing: Timing
+) -> DeviceStatus:
+    """The new status with when the device was seen; the one that it has where only that changed, and not for long."""
+    due = status.last_seen is None or (now - status.last_seen).total_seconds() >= timing.seen_every
+    return msgspec.structs.replace(new, last_seen=seen) if due or new != status else status
+
+
 def _seen(device: Device, latest: Sighting, view: View, *, now: datetime, timing: Timing) -> DeviceStatus:
     status = device.status
-    conditions = status.conditions
-    if is_true(conditions, STALE):
-        conditions = set_condition(conditions, condition(STALE, FALSE, "Seen", "Akri sees it again."), now=now)
-    if is_true(conditions, DIFFERS):
-        discovered = condition(DIFFERS, FALSE, "Discovered", "Akri sees it: what it tells counts.")
-        conditions = set_condition(conditions, discovered, now=now)
+    ended = (
+        condition(STALE, FALSE, "Seen", "Akri sees it again."),
+        condition(DIFFERS, FALSE, "Discovered", "Akri sees it: what it tells counts."),
+    )
     old = is_old_news(latest, status, view.told)
     new = msgspec.structs.replace(
         status,
@@ -150,10 +167,9 @@ def _seen(device: Device, latest: Sighting, view: View, *, now: datetime, timing
         version=status.version if old else latest.version or status.version,
         instances=_with_instances(status.instances, view.sightings),
         discovered=discovered_by(latest),
-        conditions=conditions,
+        conditions=with_ended(status.conditions, ended, now=now),
     )
-    due = status.last_seen is None or (now - status.last_seen).total_seconds() >= timing.seen_every
-    return msgspec.structs.replace(new, last_seen=whole_seconds(now)) if due or new != status else status
+    return seen_in_time(status, new, whole_seconds(now), now=now, timing=timing)
 
 
 def _unseen(device: Device, view: View, *, now: datetime, timing: Timing) -> DeviceStatus:
