@@ -13,7 +13,7 @@ import sys
 from typing import Any, Final
 
 from bench.peers.measurement import peak_memory_mb
-from edgewright.api.flashing import Outcome, Report
+from edgewright.api.flash_pod import Outcome, Report
 
 JOB: Final = "fleet"
 VERSION: Final = "0.2.0"

@@ -20,7 +20,7 @@ import msgspec
 
 from bench.peers.flashing import REPORT, last_line, parse_arguments, say_ready, told_to_stop
 from edgewright.api import Pod, Service
-from edgewright.api.flashing import FLASH_CONTAINER, encode_report
+from edgewright.api.flash_pod import FLASH_CONTAINER, encode_report
 from edgewright.runtime import Client, Key, config
 from edgewright.runtime.errors import NotFound, Unreachable
 from edgewright.runtime.objects import Resource

@@ -31,10 +31,10 @@ from edgewright.runtime import (
     Manager,
     Resource,
     Result,
-    again,
     config,
     fence,
     logs,
+    requeue_after,
 )
 from edgewright.runtime.errors import Conflict, KubernetesError, LeaseLost
 
@@ -146,7 +146,7 @@ class Writer:
             self._count(error)
             raise
         self.counts["written"] += 1
-        return again(self._pause)
+        return requeue_after(self._pause)
 
     async def _write(self, key: Key, version: str, data: dict[str, str]) -> str:
         if not self._replace:

@@ -111,7 +111,7 @@ def test_both_servers_say_alike_what_they_have_forgotten(title: str, forgetful_p
 
 
 def test_every_known_difference_is_one_and_has_a_reason(pair: Pair) -> None:
-    assert len(known.KNOWN) <= known.MOST
+    assert len(known.KNOWN) <= known.MAX
     assert all(each.reason for each in known.KNOWN)
     if pair.held >= EXCHANGES.keys():
         assert pair.met == {each.id for each in known.KNOWN}

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.api.flashing import FLASHER_IMAGE
-from edgewright.cli.operating import FLASHER_COMMAND
+from edgewright.api.flash_pod import FLASHER_IMAGE
+from edgewright.cli.operator_options import FLASHER_COMMAND
 from tests.cluster.kubectl_manifests import DEFINITION, EDGE, GROUP, SHELL, Step, Watch
 from tests.cluster.kubectl_scenarios import SCENARIOS
 from tests.cluster.nodes import RunningNode

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from edgewright.runtime import For, Key, Maps, ObjectMeta, Owns, Result, again
+from edgewright.runtime import For, Key, Maps, ObjectMeta, Owns, Result, requeue_after
 from edgewright.runtime.errors import NotFound
 from edgewright.runtime.objects import owner_reference
 from tests.cluster.kinds import Loose, Widget, WidgetStatus, install, widget
@@ -166,7 +166,7 @@ async def test_a_controller_hears_of_what_its_objects_own_and_of_what_concerns_t
                     owner_references=(owner_reference(parent),),
                 )
                 await manager.client.of(Widget).create(Widget(metadata=metadata))
-            return again(after=3600)
+            return requeue_after(after=3600)
 
         def parents(obj: Widget) -> list[Key]:
             names = ("parent-a", "parent-b")

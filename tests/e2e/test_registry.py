@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.reference import parse_reference
 from edgewright.devices.drivers.driver import Ended, Image
 from edgewright.devices.oci import Access, Credentials, Limits, Login, pull

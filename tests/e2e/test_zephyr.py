@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from smpclient.requests.os_management import ResetWrite
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Driver, Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.drivers.smp import SmpTcp, SmpUdp
 from edgewright.devices.drivers.smp_session import Timing

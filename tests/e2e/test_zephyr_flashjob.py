@@ -12,7 +12,7 @@ from smpclient.generics import success
 from smpclient.requests.os_management import MCUMgrParametersRead
 
 from edgewright.api.device import Device
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import FlashJob
 from edgewright.devices.drivers.smp import SmpTcp
 from edgewright.devices.drivers.smp_wire import SerialOnTcp

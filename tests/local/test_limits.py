@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from edgewright.local.history import StoreKey
-from edgewright.local.serving.server import MOST_WATCHES
+from edgewright.local.serving.server import MAX_WATCHES
 from edgewright.local.store import Store
 from edgewright.runtime import Client, Key, Kind, config
 from edgewright.runtime.clock import SystemClock
@@ -60,7 +60,7 @@ async def test_a_thousand_watches_are_served_and_one_more_is_told_to_come_later(
                     if b'"told-to-all"' in part:
                         return
 
-        standing = [asyncio.Event() for _ in range(MOST_WATCHES)]
+        standing = [asyncio.Event() for _ in range(MAX_WATCHES)]
         for each in standing:
             watches.create_task(watch(each))
         await asyncio.gather(*(each.wait() for each in standing))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.devices.timescale import TIME_SCALE
 from tests.harness import LocalPlane, free_port, wait_until
 from tests.local.test_simulate import simulation

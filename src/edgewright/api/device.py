@@ -13,14 +13,14 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 
 from edgewright.api.annotations import Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
-from edgewright.api.flashing import LOG_LINES, Outcome
+from edgewright.api.flash_pod import LOG_LINES, Outcome
 from edgewright.runtime.objects import Condition, Kind, Struct
 
-MOST_INSTANCES: Final = 50
+MAX_INSTANCES: Final = 50
 """How many uids of Instances a Device remembers, the latest last."""
-MOST_RECORDS: Final = 100
+MAX_RECORDS: Final = 100
 """How many living FlashJobs may have an outcome on one Device."""
-LONGEST_TYPE: Final = 63
+MAX_TYPE: Final = 63
 """How many characters the type of a device may have."""
 STALE: Final = "Stale"
 """The condition of a Device that has not been seen for a while."""
@@ -34,7 +34,7 @@ Message: TypeAlias = Annotated[str, Schema(max_length=2048)]
 class DeviceSpec(Struct, frozen=True, kw_only=True):
     """What a device is and where it is found."""
 
-    type: Annotated[str, Schema(max_length=LONGEST_TYPE)] = ""
+    type: Annotated[str, Schema(max_length=MAX_TYPE)] = ""
     """The type of device, for example esp32s3."""
 
     protocol: Annotated[str, Schema(max_length=63)] = ""
@@ -200,7 +200,7 @@ class DeviceStatus(Struct, frozen=True, kw_only=True):
     version: Text = ""
     """The version that it says it runs."""
 
-    instances: Annotated[tuple[Text, ...], Schema(max_items=MOST_INSTANCES)] = ()
+    instances: Annotated[tuple[Text, ...], Schema(max_items=MAX_INSTANCES)] = ()
     """The uids of the Akri Instances that it has had, the latest last."""
 
     discovered: Discovered | None = None
@@ -224,7 +224,7 @@ class DeviceStatus(Struct, frozen=True, kw_only=True):
     last_flash: LastFlash | None = None
     """The latest flash."""
 
-    records: Annotated[tuple[FlashRecord, ...], Schema(max_items=MOST_RECORDS, list_type="atomic")] = ()
+    records: Annotated[tuple[FlashRecord, ...], Schema(max_items=MAX_RECORDS, list_type="atomic")] = ()
     """The outcome of every FlashJob that still exists and has acted on the device."""
 
     conditions: Annotated[tuple[Condition, ...], Schema(list_type="map", list_map_keys=("type",))] = ()

@@ -20,7 +20,7 @@ USUAL_PORTS: Final = frozenset({80, 1337})
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
 _NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
-_LONGEST_NAME: Final = 253
+_MAX_NAME: Final = 253
 _LARGEST_PORT: Final = 65_535
 _BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 _ALL: Final = "stands for all addresses"
@@ -73,7 +73,7 @@ def parse_endpoint(text: str) -> Endpoint:
         raise BadEndpoint("it is empty: give an IP address or a host name")
     host, port = _split(rest, text)
     if _address(host) is None:
-        if ":" in host or not _HOST_NAME.fullmatch(host) or len(host) > _LONGEST_NAME:
+        if ":" in host or not _HOST_NAME.fullmatch(host) or len(host) > _MAX_NAME:
             raise BadEndpoint(f"{text!r} is neither an IP address nor a host name")
         if all(_NUMBER.fullmatch(label) for label in host.rstrip(".").split(".")):
             # No top-level domain is a number: such a name is an address that was mistyped, or that the resolver reads
@@ -92,7 +92,7 @@ def endpoint_problem(text: str, *, local: bool) -> str | None:
 
 
 @lru_cache(maxsize=16_384)
-def one_spelling(text: str) -> str:
+def normalize_endpoint(text: str) -> str:
     """The endpoint in the one spelling that all its spellings have in common; empty where the text names none.
 
     It is for comparing, not for dialling: a usual port is left out whatever the protocol, which the two that are

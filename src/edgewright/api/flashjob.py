@@ -15,20 +15,20 @@ import msgspec
 
 from edgewright.api.annotations import Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
-from edgewright.api.flashing import VersionPolicy
+from edgewright.api.flash_pod import VersionPolicy
 from edgewright.runtime.objects import Condition, Kind, Struct
 
 MAX_DEVICES = 5000
 """How many devices one FlashJob may name."""
-MOST_SHOWN: Final = 500
+MAX_SHOWN: Final = 500
 """How many devices stand in the status one by one."""
-LONGEST_TTL: Final = 2**31 - 1
+MAX_TTL: Final = 2**31 - 1
 """How many seconds after its end a job may stay at most; a Job of Kubernetes has the same bound."""
-LONGEST_DEVICE_NAME: Final = 253
+MAX_DEVICE_NAME: Final = 253
 """How many characters an entry of spec.uuid may have."""
-LONGEST_VERSION: Final = 128
+MAX_VERSION: Final = 128
 """How many characters spec.version may have."""
-LONGEST_ENDPOINT: Final = 512
+MAX_ENDPOINT: Final = 512
 """How many characters spec.hostEndpoint may have."""
 FINALIZER: Final = "application.flashjob.nbfc.io/flashjob-finalizer"
 """On a FlashJob while something of it runs; the original's name."""
@@ -39,7 +39,7 @@ ACCEPTED: Final = "Accepted"
 TLS_SECRET: Final = "ota-agent-tls"  # noqa: S105 - the name of a Secret
 """The Secret with the key whose certificate the published firmware pins, where a FlashJob names none."""
 
-DeviceName: TypeAlias = Annotated[str, Schema(min_length=1, max_length=LONGEST_DEVICE_NAME)]
+DeviceName: TypeAlias = Annotated[str, Schema(min_length=1, max_length=MAX_DEVICE_NAME)]
 Name: TypeAlias = Annotated[str, Schema(max_length=253)]
 ImageReference: TypeAlias = Annotated[str, Schema(max_length=1024)]
 
@@ -124,10 +124,10 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     firmware: Annotated[ImageReference, Schema(min_length=1, required=True)] = ""
     """The OCI image that holds the firmware, with its registry host, for example registry.example/esp32:1.4.0."""
 
-    version: Annotated[str, Schema(min_length=1, max_length=LONGEST_VERSION, required=True)] = ""
+    version: Annotated[str, Schema(min_length=1, max_length=MAX_VERSION, required=True)] = ""
     """The version that the device must report afterwards. Put it in quotes: 1.0 without them is a number."""
 
-    host_endpoint: Annotated[str | None, Schema(max_length=LONGEST_ENDPOINT)] = None
+    host_endpoint: Annotated[str | None, Schema(max_length=MAX_ENDPOINT)] = None
     """The address of the device; where it is absent, the address comes from the device's Akri Instance."""
 
     device: Name | None = None
@@ -160,7 +160,7 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     force: bool | None = None
     """True flashes each device once more, also where it is done or current already."""
 
-    ttl_seconds_after_finished: Annotated[int | None, Schema(minimum=0, maximum=LONGEST_TTL)] = None
+    ttl_seconds_after_finished: Annotated[int | None, Schema(minimum=0, maximum=MAX_TTL)] = None
     """So long after its end the job is deleted; absent: never."""
 
     version_policy: Annotated[str | None, Schema(enum=VersionPolicy, nullable=False)] = None
@@ -204,7 +204,7 @@ class DeviceState(StrEnum):
 class FlashedDevice(Struct, frozen=True, kw_only=True):
     """One device of the job."""
 
-    uuid: Annotated[str, Schema(max_length=LONGEST_DEVICE_NAME)] = ""
+    uuid: Annotated[str, Schema(max_length=MAX_DEVICE_NAME)] = ""
     """The device as it is named in spec.uuid."""
 
     device: Annotated[str, Schema(max_length=253)] = ""
@@ -262,7 +262,7 @@ class FlashJobStatus(Struct, frozen=True, kw_only=True):
     message: Annotated[str, Schema(max_length=32768)] = ""
     """What happened last, in a sentence for people."""
 
-    host_endpoint: Annotated[str, Schema(max_length=LONGEST_ENDPOINT)] = ""
+    host_endpoint: Annotated[str, Schema(max_length=MAX_ENDPOINT)] = ""
     """The address of the device that was flashed."""
 
     completed_uuids: Annotated[tuple[DeviceName, ...], Schema(max_items=MAX_DEVICES)] = msgspec.field(
@@ -294,7 +294,7 @@ class FlashJobStatus(Struct, frozen=True, kw_only=True):
     digest: Annotated[str, Schema(max_length=256)] = ""
     """The digest that the firmware stood for when the first device ended."""
 
-    devices: Annotated[tuple[FlashedDevice, ...], Schema(max_items=MOST_SHOWN, list_type="atomic")] = ()
+    devices: Annotated[tuple[FlashedDevice, ...], Schema(max_items=MAX_SHOWN, list_type="atomic")] = ()
     """The devices one by one: those under way, failed and waiting first, then the latest."""
 
     devices_omitted: int = 0

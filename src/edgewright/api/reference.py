@@ -14,8 +14,8 @@ EXAMPLE: Final = "registry.example/team/firmware:1.2.0"
 """What the messages show as a right one."""
 DEFAULT_TAG: Final = "latest"
 
-_LONGEST: Final = 1024
-_LONGEST_NAME: Final = 255
+_MAX_LENGTH: Final = 1024
+_MAX_NAME: Final = 255
 _LABEL: Final = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _HOST: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:.]+\])(?::(?P<port>[0-9]{{1,5}}))?")
 _PART: Final = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")
@@ -52,8 +52,8 @@ def parse_reference(text: str) -> Reference:
     """The reference in a text such as `registry.example/team/firmware:1.2.0`; BadReference where it is none."""
     if not text:
         raise BadReference(f"it is empty: name an image, for example {EXAMPLE}")
-    if len(text) > _LONGEST:
-        raise BadReference(f"it is longer than {_LONGEST} characters: name an image, for example {EXAMPLE}")
+    if len(text) > _MAX_LENGTH:
+        raise BadReference(f"it is longer than {_MAX_LENGTH} characters: name an image, for example {EXAMPLE}")
     if scheme := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         raise _bad(text, f"it begins with {scheme[0]}: leave that out")
     if not text.isascii() or any(letter.isspace() or not letter.isprintable() for letter in text):
@@ -89,8 +89,8 @@ def _check_host(text: str, host: str) -> None:
 def _check_repository(text: str, repository: str) -> None:
     if not repository:
         raise _bad(text, "it names no repository after the host")
-    if len(repository) > _LONGEST_NAME:
-        raise _bad(text, f"the name of its repository is longer than {_LONGEST_NAME} characters")
+    if len(repository) > _MAX_NAME:
+        raise _bad(text, f"the name of its repository is longer than {_MAX_NAME} characters")
     if repository != repository.lower():
         raise _bad(text, "the name of a repository must be in lower case")
     for part in repository.split("/"):

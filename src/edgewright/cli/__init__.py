@@ -18,7 +18,7 @@ import typer
 from edgewright.cli.failure import Failed
 from edgewright.runtime import logs
 from edgewright.runtime.errors import KubernetesError, NoCredentials, Unreachable
-from edgewright.runtime.masking import mask
+from edgewright.runtime.redaction import mask
 from edgewright.runtime.tls import ConfigError
 
 EXIT_CODES: Final = {

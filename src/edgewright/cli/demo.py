@@ -24,12 +24,12 @@ from rich.live import Live
 from rich.markup import escape
 
 from edgewright.api.device import Device
-from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.api.flashjob import TLS_SECRET, FlashJob, FlashJobPhase, FlashJobSpec
 from edgewright.api.instance import Instance
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.cli import machine, operating, up
+from edgewright.cli import machine, operator_options, up
 from edgewright.cli.demo_screen import (
     DROPPING,
     REFUSED,
@@ -43,7 +43,7 @@ from edgewright.cli.demo_screen import (
     proof_table,
 )
 from edgewright.cli.failure import Failed
-from edgewright.cli.running import stop_on_signals
+from edgewright.cli.signals import stop_on_signals
 from edgewright.runtime import Client, Key
 from edgewright.runtime.cache import Cache
 from edgewright.runtime.config import Config
@@ -51,10 +51,10 @@ from edgewright.runtime.errors import KubernetesError
 from edgewright.runtime.objects import ObjectMeta
 
 if TYPE_CHECKING:
-    from edgewright.cli.registering import Registration
+    from edgewright.cli.instance_registration import Registration
     from edgewright.devices.simulated.fleet import Fleet
     from edgewright.devices.simulated.registry import Registry
-    from edgewright.local.plane import Running
+    from edgewright.local.control_plane import Running
 
 NAMESPACE: Final = "default"
 JOB: Final = "demo"
@@ -157,20 +157,22 @@ async def show(scene: Scene, console: Console, *, started: float) -> bool:
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Scene]:
     """Everything that the demo needs, running."""
-    from edgewright.cli.registering import Registration, pinned_certificate  # noqa: PLC0415 - as in all commands
+    from edgewright.cli.instance_registration import Registration, pinned_certificate  # noqa: PLC0415 - as in all commands
     from edgewright.controllers.settings import Settings, Timing  # noqa: PLC0415
     from edgewright.devices.simulated.attestation import AttestationService  # noqa: PLC0415
     from edgewright.devices.simulated.firmware import esp_image  # noqa: PLC0415
     from edgewright.devices.simulated.registry import Registry  # noqa: PLC0415
     from edgewright.devices.timescale import TIME_SCALE  # noqa: PLC0415
-    from edgewright.local import plane  # noqa: PLC0415
+    from edgewright.local import control_plane  # noqa: PLC0415
     from edgewright.local.access import directory, kubeconfig  # noqa: PLC0415
 
     directory.prepare(folder)
-    flasher = ["env", f"{TIME_SCALE}={_SCALE}", *operating.FLASHER_COMMAND]
-    settings = plane.Settings(data=folder, port=0, node="demo", images={FLASHER_IMAGE: flasher}, told=operating.TOLD)
+    flasher = ["env", f"{TIME_SCALE}={_SCALE}", *operator_options.FLASHER_COMMAND]
+    settings = control_plane.Settings(
+        data=folder, port=0, node="demo", images={FLASHER_IMAGE: flasher}, told=operator_options.TOLD
+    )
     async with AsyncExitStack() as stack:
-        running = await stack.enter_async_context(plane.open(settings))
+        running = await stack.enter_async_context(control_plane.open(settings))
         await asyncio.to_thread(kubeconfig.write, folder / "kubeconfig", running.entrance.kubeconfig(running.url))
         tls = running.entrance.component("demo")
         client = await stack.enter_async_context(Client(Config(server=running.url, tls=tls, source="edgewright demo")))

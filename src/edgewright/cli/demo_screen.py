@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, FlashedDevice, FlashJob, FlashJobPhase
 from edgewright.runtime.objects import Key
 

@@ -47,7 +47,7 @@ Addresses: TypeAlias = Annotated[
 ]
 
 # What a certificate takes for a name, without `system:node:`.
-_LONGEST_NODE_NAME: Final = 52
+_MAX_NODE_NAME: Final = 52
 _LAST_PORT: Final = 65_535
 
 
@@ -127,7 +127,7 @@ def node_name(given: str | None, *, option: str) -> str:
     if not _is_node_name(given):
         raise typer.BadParameter(
             f"{given!r} is no name of a Node: it has lower-case letters, digits, '-' and '.', "
-            f"and at most {_LONGEST_NODE_NAME} of them",
+            f"and at most {_MAX_NODE_NAME} of them",
             param_hint=option,
         )
     return given
@@ -143,12 +143,12 @@ def no_pod_can_run() -> str | None:
 
     Where the node is root, Pods run as somebody else: with mounts they are shown what they need of closed folders.
     """
-    from edgewright.local.node.starting import program_folders  # noqa: PLC0415 - not all need a node
-    from edgewright.local.node.trial import closed_to_others, mounts_work, where_nobody_may_enter  # noqa: PLC0415
+    from edgewright.local.node.container_start import program_folders  # noqa: PLC0415 - not all need a node
+    from edgewright.local.node.mount_check import closed_to_others, mounts_work, where_nobody_may_enter  # noqa: PLC0415
 
     closed = closed_to_others(program_folders()) if os.geteuid() == 0 else None
     return None if closed is None or mounts_work() else where_nobody_may_enter(closed)
 
 
 def _is_node_name(name: str) -> bool:
-    return len(name) <= _LONGEST_NODE_NAME and not names.subdomain(name)
+    return len(name) <= _MAX_NODE_NAME and not names.subdomain(name)

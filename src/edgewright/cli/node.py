@@ -16,12 +16,12 @@ from typing import Annotated, Final
 
 import typer
 
-from edgewright.api.flashing import FLASHER_IMAGE
-from edgewright.cli import machine, operating
+from edgewright.api.flash_pod import FLASHER_IMAGE
+from edgewright.cli import machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
-from edgewright.cli.running import stop_on_signals
-from edgewright.local.locking import Taken, lock
+from edgewright.cli.signals import stop_on_signals
+from edgewright.local.directory_lock import Taken, lock
 from edgewright.runtime import Client, Manager, config
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.tls import ConfigError, Pem, certificates_in, read_bytes
@@ -79,7 +79,7 @@ def node(
 ) -> None:
     """Run the Pods of one node as processes on this machine, until Ctrl-C. Its Pods go on, and are found again."""
     called = machine.node_name(name, option="--name")
-    images = {FLASHER_IMAGE: operating.FLASHER_COMMAND, **machine.images(image)}
+    images = {FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **machine.images(image)}
     given = machine.addresses(addresses)
     (reached,) = machine.addresses(address, option="--address", most=1)
     settings = config.load(kubeconfig=kubeconfig, context=context)
@@ -113,7 +113,7 @@ async def run(
                 name=name,
                 directory=directory,
                 images=images,
-                told=operating.TOLD,
+                told=operator_options.TOLD,
                 log_tls=tls,
                 listen=address,
                 covered=[directory],

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgewright.api.flashing import FLASHER_IMAGE
-from edgewright.cli import machine, operating
+from edgewright.api.flash_pod import FLASHER_IMAGE
+from edgewright.cli import machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.runtime import Client, Manager, config, logs
@@ -54,10 +54,10 @@ def run(
         int | None,
         typer.Option("--health-port", help="Where /healthz and /readyz are; default: nowhere.", show_default=False),
     ] = None,
-    plain_registry: operating.PlainRegistries = None,
-    attestation: operating.Attestation = "",
-    nat: operating.Nat = False,
-    flasher_image: operating.FlasherImage = FLASHER_IMAGE,
+    plain_registry: operator_options.PlainRegistries = None,
+    attestation: operator_options.Attestation = "",
+    nat: operator_options.Nat = False,
+    flasher_image: operator_options.FlasherImage = FLASHER_IMAGE,
     local: Annotated[
         bool, typer.Option("--local", help="Devices may be on this machine: loopback addresses are endpoints too.")
     ] = False,
@@ -69,12 +69,12 @@ def run(
             "runs: its network policy must let it reach them.",
         ),
     ] = False,
-    probe_every: operating.ProbeEvery = operating.PROBE_EVERY,
+    probe_every: operator_options.ProbeEvery = operator_options.PROBE_EVERY,
 ) -> None:
     """Run the operator: keep the inventory, flash what FlashJobs ask for, until Ctrl-C."""
     for option, port in (("--metrics-port", metrics_port), ("--health-port", health_port)):
         machine.port(port, option=option)
-    settings = operating.settings(
+    settings = operator_options.settings(
         plain_registries=plain_registry,
         attestation=attestation,
         nat=nat,
@@ -106,7 +106,7 @@ async def operate(
 
     async with Client(loaded) as client:
         if install_crds:
-            await operating.install_kinds(client)
+            await operator_options.install_kinds(client)
         await demand_kinds(client)
     manager = Manager(
         Client(loaded),
@@ -115,7 +115,7 @@ async def operate(
         health_port=serving.health_port,
         host=serving.host,
     )
-    add_all(manager, settings, asks=operating.prober(settings))
+    add_all(manager, settings, asks=operator_options.prober(settings))
     try:
         await manager.run(signals=True)
     except ListenError as error:

@@ -23,7 +23,7 @@ from edgewright.cli import machine
 from edgewright.cli.failure import Failed
 from edgewright.cli.node import until
 from edgewright.cli.options import Context, Kubeconfig
-from edgewright.cli.running import before, stop_on_signals
+from edgewright.cli.signals import before, stop_on_signals
 from edgewright.cli.simulate_text import REPOSITORY, Begun, Printer, Stays, beginning, ending, event
 from edgewright.devices.timescale import time_scale
 from edgewright.runtime import Client, config, logs
@@ -255,7 +255,7 @@ async def run(settings: config.Config, wanted: Wanted) -> bool:
 
 async def begin(stack: AsyncExitStack, settings: config.Config, wanted: Wanted, printer: Printer) -> Begun:
     """Starts all of it, to be ended by the stack; where it cannot begin, what it made at the server is removed."""
-    from edgewright.cli.registering import Registration, pinned_certificate  # noqa: PLC0415
+    from edgewright.cli.instance_registration import Registration, pinned_certificate  # noqa: PLC0415
     from edgewright.devices.simulated.attestation import AttestationService  # noqa: PLC0415
 
     client = await stack.enter_async_context(Client(settings))
@@ -303,7 +303,7 @@ async def begin(stack: AsyncExitStack, settings: config.Config, wanted: Wanted, 
 async def missing(client: Client, wanted: Wanted) -> list[Stays]:
     """What is not at the server yet of what will stay there."""
     from edgewright.api.instance import instance_crd  # noqa: PLC0415
-    from edgewright.cli.registering import SECRET  # noqa: PLC0415
+    from edgewright.cli.instance_registration import SECRET  # noqa: PLC0415
     from edgewright.runtime.definitions import DEFINITION  # noqa: PLC0415
 
     needed = [Stays(kind=SECRET, key=Key(wanted.namespace, wanted.tls_secret))]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from edgewright.runtime.objects import Key, Kind
 
 if TYPE_CHECKING:
-    from edgewright.cli.registering import Registration
+    from edgewright.cli.instance_registration import Registration
     from edgewright.cli.simulate import Wanted
     from edgewright.devices.simulated.device import Device
     from edgewright.devices.simulated.fleet import Fleet
@@ -27,7 +27,7 @@ REPOSITORY: Final = "simulated/firmware"
 """What the firmware that is offered is called."""
 
 # More devices than this are counted, and not listed one by one.
-_MOST_LISTED: Final = 40
+_MAX_LISTED: Final = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ def beginning(wanted: Wanted, begun: Begun) -> str:
         *(f"Firmware for them: {each}" for each in offered),
         "",
     ]
-    if len(fleet) <= _MOST_LISTED:
+    if len(fleet) <= _MAX_LISTED:
         rows = [("NO", "ENDPOINT", "INSTANCE", "APPLICATION", "VERSION", "FAULTS")]
         rows += [
             (

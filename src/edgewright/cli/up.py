@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from edgewright.api.flashing import FLASHER_IMAGE
-from edgewright.cli import machine, operating
+from edgewright.api.flash_pod import FLASHER_IMAGE
+from edgewright.cli import machine, operator_options
 from edgewright.cli.failure import Failed
-from edgewright.cli.running import stop_on_signals
+from edgewright.cli.signals import stop_on_signals
 from edgewright.runtime import Client, Manager
 from edgewright.runtime.config import Config
 from edgewright.runtime.tls import ConfigError
 
 if TYPE_CHECKING:
     from edgewright.controllers.settings import Settings as OperatorSettings
-    from edgewright.local.plane import Running
+    from edgewright.local.control_plane import Running
 
 CONTEXT: Final = "edgewright"
 """What the context is called that --merge adds."""
@@ -90,19 +90,19 @@ def up(
     no_operator: Annotated[
         bool, typer.Option("--no-operator", help="Leave out our kinds and controllers: only Kubernetes.")
     ] = False,
-    plain_registry: operating.PlainRegistries = None,
-    attestation: operating.Attestation = "",
-    nat: operating.Nat = False,
+    plain_registry: operator_options.PlainRegistries = None,
+    attestation: operator_options.Attestation = "",
+    nat: operator_options.Nat = False,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Ask Devices that no Akri Instance shows what they run.")
     ] = True,
-    probe_every: operating.ProbeEvery = operating.PROBE_EVERY,
+    probe_every: operator_options.ProbeEvery = operator_options.PROBE_EVERY,
 ) -> None:
     """Serve a Kubernetes API on this machine and run its Pods as processes, until Ctrl-C. Nothing is lost by a stop."""
     where = read_listen(listen)
     directory = machine.data_directory(data)
     images, given = machine.images(image), machine.addresses(addresses)
-    chosen = operating.settings(
+    chosen = operator_options.settings(
         plain_registries=plain_registry,
         attestation=attestation,
         nat=nat,
@@ -118,19 +118,19 @@ def up(
     process.prepare()
     directories.prepare(directory)
     warn_of_strangers(where)
-    from edgewright.local import plane  # noqa: PLC0415
+    from edgewright.local import control_plane  # noqa: PLC0415
 
-    settings = plane.Settings(
+    settings = control_plane.Settings(
         data=directory,
         host=where.host,
         port=where.port,
         node=node,
-        images={FLASHER_IMAGE: operating.FLASHER_COMMAND, **images},
-        told=operating.TOLD,
+        images={FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **images},
+        told=operator_options.TOLD,
         addresses=given,
     )
     file = kubeconfig_file(kubeconfig, directory, merge=merge)
-    opening = plane.open(settings)
+    opening = control_plane.open(settings)
     operator = None if no_operator else chosen
     asyncio.run(serve(opening, data=directory, listen=where, kubeconfig=file, merge=merge, operator=operator))
 
@@ -172,9 +172,9 @@ async def add_operator(running: Running, settings: OperatorSettings) -> None:
 
     config = Config(server=running.url, tls=running.entrance.component("operator"), source="edgewright up")
     async with Client(config) as client:
-        await operating.install_kinds(client)
+        await operator_options.install_kinds(client)
     manager = Manager(Client(config), name="edgewright")
-    add_all(manager, settings, asks=operating.prober(settings))
+    add_all(manager, settings, asks=operator_options.prober(settings))
     running.go_on("operator", manager.run())
 
 

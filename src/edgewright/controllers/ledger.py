@@ -58,7 +58,7 @@ class Ledger(Generic[R]):
         if any(each is not None and each.metadata.uid == obj.metadata.uid for each in shown):
             self._gone[obj.key] = obj.metadata.uid
 
-    def vouched(self, key: Key) -> bool:
+    def confirmed(self, key: Key) -> bool:
         """Whether `get` knows all that controllers wrote of the object.
 
         It does once this process, the only one that works, has written it or fetched it: a process that worked before

@@ -6,12 +6,12 @@ only joins the parts.
 
 from __future__ import annotations
 
-from edgewright.api.probing import Asks
-from edgewright.controllers.flashjob.flashes import add_flashes
-from edgewright.controllers.flashjob.jobs import add_jobs
+from edgewright.api.probe import Asks
+from edgewright.controllers.flashjob.context import Context
+from edgewright.controllers.flashjob.device_loop import add_flashes
+from edgewright.controllers.flashjob.job_loop import add_jobs
 from edgewright.controllers.flashjob.original import Original
-from edgewright.controllers.flashjob.world import World
-from edgewright.controllers.inventory.inventory import add_inventory
+from edgewright.controllers.inventory.instance_loop import add_inventory
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.manager import Manager
@@ -24,7 +24,7 @@ def add_all(manager: Manager, settings: Settings, *, clock: Clock | None = None,
     """
     clock = clock or SystemClock()
     add_inventory(manager, settings, clock, asks=asks)
-    world = World(manager, settings, clock)
-    original = Original(world.client, clock, every=settings.timing.original_every)
-    add_flashes(manager, world, original=original)
-    add_jobs(manager, world, original=original)
+    context = Context(manager, settings, clock)
+    original = Original(context.client, clock, every=settings.timing.original_every)
+    add_flashes(manager, context, original=original)
+    add_jobs(manager, context, original=original)

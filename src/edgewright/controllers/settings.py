@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.api.flash_pod import FLASHER_IMAGE
 
 ORIGINAL_LEASE: Final = "338c7440.flashjob.nbfc.io"
 """The leader Lease of the original operator, in whichever namespace it runs."""

@@ -15,14 +15,14 @@ from typing import Final
 
 import msgspec
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.http import Answer, Session
 
 PORT: Final = 8000
 """Where the published service listens."""
 _RECOGNISED: Final = "Certificate OK"
-_LONGEST_ANSWER: Final = 16 << 10
+_MAX_ANSWER: Final = 16 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class AttestationClient:
         seconds = self._patience.answer
         try:
             async with asyncio.timeout(seconds), Session(idle=seconds) as session:
-                return await session.request("POST", self._url, headers=headers, body=body, limit=_LONGEST_ANSWER)
+                return await session.request("POST", self._url, headers=headers, body=body, limit=_MAX_ANSWER)
         except TimeoutError:
             raise TimeoutError(f"no answer within {seconds:g} s") from None
 

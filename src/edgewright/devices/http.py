@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from edgewright.runtime.answer import Answer, AnswerParser
+from edgewright.runtime.http_parser import Answer, AnswerParser
 
 __all__ = ["Answer", "Incoming", "Origin", "Session", "TooLong", "origin_of", "request"]
 
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 30.0
-LONGEST_BODY: Final = 1 << 20
+MAX_BODY: Final = 1 << 20
 _CHUNK: Final = 64 << 10
 
 
@@ -70,7 +70,7 @@ async def request(
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
     tls: ssl.SSLContext | None = None,
-    limit: int = LONGEST_BODY,
+    limit: int = MAX_BODY,
     timeout: float = CONNECT_SECONDS,
 ) -> Answer:
     """Asks once on a connection of its own, all within `timeout` seconds; OSError whatever goes wrong."""
@@ -126,7 +126,7 @@ class Session:
         *,
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
-        limit: int = LONGEST_BODY,
+        limit: int = MAX_BODY,
     ) -> Answer:
         """Asks and reads the whole answer."""
         async with self.open(method, url, headers=headers, body=body) as incoming:

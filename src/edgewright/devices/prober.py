@@ -14,20 +14,20 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-from edgewright.api.device import LONGEST_TYPE
+from edgewright.api.device import MAX_TYPE
 from edgewright.api.endpoint import Endpoint, endpoint_problem, parse_endpoint, problem_with
-from edgewright.api.probing import Answer, Silent, Told, Unaskable
+from edgewright.api.probe import Answer, Silent, Told, Unaskable
 from edgewright.devices.drivers.catalogue import driver_for
 from edgewright.devices.drivers.driver import Ended, Identity
 from edgewright.runtime.clock import Clock, SystemClock
 
 SECONDS: Final = 20.0
 """How long one device is given: it may take 15 s over its certificate, and some for a lost packet before that."""
-MOST_AT_ONCE: Final = 16
+MAX_AT_ONCE: Final = 16
 """How many devices are asked at once: those that are silent take up a place for all of SECONDS."""
-MOST_A_SECOND: Final = 50.0
+MAX_PER_SECOND: Final = 50.0
 """How many are begun with in a second: a thousand Devices do not become a thousand connections."""
-_LONGEST_TEXT: Final = 256
+_MAX_TEXT: Final = 256
 """As much as the Device's schema takes: a device's chatter must not keep its Device from being written."""
 
 
@@ -39,8 +39,8 @@ class Prober:
         *,
         local: bool = False,
         seconds: float = SECONDS,
-        at_once: int = MOST_AT_ONCE,
-        a_second: float = MOST_A_SECOND,
+        at_once: int = MAX_AT_ONCE,
+        a_second: float = MAX_PER_SECOND,
         clock: Clock | None = None,
     ) -> None:
         """`local`: devices may be on this machine; else nothing at a loopback or link-local address is asked."""
@@ -86,7 +86,7 @@ async def probe(protocol: str, endpoint: str, *, seconds: float = SECONDS, local
 def _told(said: Identity) -> Told:
     """What the device says of itself, as far as a Device can take it."""
     return Told(
-        type=_clean(said.device, LONGEST_TYPE),
+        type=_clean(said.device, MAX_TYPE),
         application=_clean(said.application),
         version=_clean(said.version),
         certificate=hashlib.sha256(said.certificate).hexdigest() if said.certificate else "",
@@ -95,7 +95,7 @@ def _told(said: Identity) -> Told:
     )
 
 
-def _clean(text: str, longest: int = _LONGEST_TEXT) -> str:
+def _clean(text: str, longest: int = _MAX_TEXT) -> str:
     return "".join(letter for letter in text if letter.isprintable()).strip()[:longest]
 
 

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from edgewright.local.directory_lock import Taken, lock
 from edgewright.local.history import Change, ChangeType, Expired, Stored, StoreKey
-from edgewright.local.locking import Taken, lock
 
 FORMAT = 1
 """The version of the tables below, kept in the file as its user_version."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import Kind, RawObject
 

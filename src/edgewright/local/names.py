@@ -15,13 +15,13 @@ _LABEL1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_PATTERN, _SUBDOMAIN_PATTERN = re.compile(_LABEL), re.compile(_SUBDOMAIN)
 _LABEL1035_PATTERN = re.compile(_LABEL1035)
 _ALPHANUMERIC = "lower case alphanumeric characters"
-LONGEST_LABEL: Final = 63
-LONGEST_SUBDOMAIN: Final = 253
+MAX_LABEL: Final = 63
+MAX_SUBDOMAIN: Final = 253
 
 
 def subdomain(name: str) -> list[str]:
     """What is wrong with a name that must be a DNS subdomain, the rule of most kinds."""
-    found = _too_long(name, LONGEST_SUBDOMAIN)
+    found = _too_long(name, MAX_SUBDOMAIN)
     if not _SUBDOMAIN_PATTERN.fullmatch(name):
         found.append(
             f"a lowercase RFC 1123 subdomain must consist of {_ALPHANUMERIC}, '-' or '.', and must start and end with "
@@ -32,7 +32,7 @@ def subdomain(name: str) -> list[str]:
 
 def label(name: str) -> list[str]:
     """What is wrong with a name that must be a DNS label, as a namespace's."""
-    found = _too_long(name, LONGEST_LABEL)
+    found = _too_long(name, MAX_LABEL)
     if "." in name and not subdomain(name):
         found.append("must not contain dots")
     elif not _LABEL_PATTERN.fullmatch(name):
@@ -45,7 +45,7 @@ def label(name: str) -> list[str]:
 
 def label1035(name: str) -> list[str]:
     """What is wrong with a name that must be a DNS label that begins with a letter."""
-    found = _too_long(name, LONGEST_LABEL)
+    found = _too_long(name, MAX_LABEL)
     if not _LABEL1035_PATTERN.fullmatch(name):
         found.append(
             f"a DNS-1035 label must consist of {_ALPHANUMERIC} or '-', start with an alphabetic character, and end "

@@ -10,12 +10,12 @@ import json
 import re
 from typing import Any
 
-from edgewright.local import nesting
+from edgewright.local import size_limits
 from edgewright.local.errors import Refusal, bad_request, too_large
 from edgewright.runtime.objects import RawObject
 
-MOST_OPERATIONS = 10_000
-MOST_COPIED_BYTES = 3 * 1024 * 1024
+MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
 _GO_NAMES = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 
@@ -27,8 +27,8 @@ class _DoesNotApply(Exception):
 def json_patch(raw: RawObject, operations: Any) -> RawObject:
     """The object after all operations of a JSON patch; refuses the whole patch where one does not apply."""
     steps = _decoded(operations)
-    if len(steps) > MOST_OPERATIONS:
-        raise too_large(f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(steps)}")
+    if len(steps) > MAX_OPERATIONS:
+        raise too_large(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(steps)}")
     document = _Document(_copied(raw))
     try:
         for step in steps:
@@ -37,7 +37,7 @@ def json_patch(raw: RawObject, operations: Any) -> RawObject:
         raise _unprocessable() from None
     if not isinstance(document.root, dict):
         raise _unprocessable()
-    nesting.check(document.root)
+    size_limits.check(document.root)
     return document.root
 
 
@@ -146,7 +146,7 @@ class _Document:
         """What is at the path; copies of copies must not make a small patch a huge object."""
         value = _copied(self._get(path))
         self._copied_bytes += len(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-        if self._copied_bytes > MOST_COPIED_BYTES:
+        if self._copied_bytes > MAX_COPIED_BYTES:
             raise _DoesNotApply
         return value
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from edgewright.local.errors import bad_request
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.runtime.objects import RawObject
 
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgewright.runtime.client import Api, Client, Page, RawApi
     from edgewright.runtime.clock import Clock, SystemClock, VirtualClock
     from edgewright.runtime.config import Config, ConfigError
-    from edgewright.runtime.controller import DONE, Controller, For, Maps, Owns, Result, again
+    from edgewright.runtime.controller import DONE, Controller, For, Maps, Owns, Result, requeue_after
     from edgewright.runtime.events import Event, Recorder
     from edgewright.runtime.lease import Leadership, Lease
     from edgewright.runtime.manager import LeaseSettings, Manager
@@ -29,7 +29,7 @@ else:
             "edgewright.runtime.client": ("Api", "Client", "Page", "RawApi"),
             "edgewright.runtime.clock": ("Clock", "SystemClock", "VirtualClock"),
             "edgewright.runtime.config": ("Config", "ConfigError"),
-            "edgewright.runtime.controller": ("DONE", "Controller", "For", "Maps", "Owns", "Result", "again"),
+            "edgewright.runtime.controller": ("DONE", "Controller", "For", "Maps", "Owns", "Result", "requeue_after"),
             "edgewright.runtime.events": ("Event", "Recorder"),
             "edgewright.runtime.lease": ("Leadership", "Lease"),
             "edgewright.runtime.manager": ("LeaseSettings", "Manager"),
@@ -83,5 +83,5 @@ __all__ = [
     "Struct",
     "SystemClock",
     "VirtualClock",
-    "again",
+    "requeue_after",
 ]

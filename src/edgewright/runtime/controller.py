@@ -1,9 +1,9 @@
 """Turns changes into passes of a reconcile function: sources → queue → workers.
 
-A controller has one function, `reconcile(key)`, and sources that say which keys a change concerns: `For` its own
-kind, `Owns` objects that belong to one of them, `Maps` anything else by a function. A pass ends with nothing, with
-`again(after)`, or by raising; a failure is tried again later and later and never touches the other keys. Reading and
-writing is the function's own matter.
+A controller has one function, `reconcile(key)`, and sources that say which keys a change concerns: `For` its own kind,
+`Owns` objects that belong to one of them, `Maps` anything else by a function. A pass ends with nothing, with
+`requeue_after(after)`, or by raising; a failure is tried again later and later and never touches the other keys.
+Reading and writing is the function's own matter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Result:
 DONE = Result()
 
 
-def again(after: float) -> Result:
+def requeue_after(after: float) -> Result:
     """The pass went well and wants another one after that many seconds, whatever happens until then."""
     return Result(after=after)
 

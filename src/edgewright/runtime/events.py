@@ -25,7 +25,7 @@ from edgewright.runtime.objects import Condition, Key, Kind, ObjectMeta, Resourc
 EventType = Literal["Normal", "Warning"]
 
 _log = logs.get("runtime.events")
-_LONGEST_MESSAGE = 1024  # what the server accepts
+_MAX_MESSAGE = 1024  # what the server accepts
 _REMEMBERED = 4096
 
 
@@ -113,7 +113,7 @@ class Recorder:
             if len(self._pending) >= self._capacity:
                 self._drop("full")
                 return
-            pending = self._pending[key] = _Pending(reference, type, reason, message[:_LONGEST_MESSAGE])
+            pending = self._pending[key] = _Pending(reference, type, reason, message[:_MAX_MESSAGE])
         pending.times += 1
         self._idle.clear()
         self._something.set()

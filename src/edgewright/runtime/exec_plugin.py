@@ -23,7 +23,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.credentials import CredentialsError, Headers, bearer
-from edgewright.runtime.masking import mask
+from edgewright.runtime.redaction import mask
 from edgewright.runtime.tls import ClientTls, ConfigError, Pem
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, overload
 
 from edgewright.runtime import logs
-from edgewright.runtime.masking import mask
 from edgewright.runtime.metrics import CONTENT_TYPE, Metrics
+from edgewright.runtime.redaction import mask
 
 if TYPE_CHECKING:  # imported where pages are made: a command that serves none starts in half the time
     from aiohttp import web

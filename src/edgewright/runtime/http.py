@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from edgewright.runtime.answer import Answer, AnswerParser
+from edgewright.runtime.http_parser import Answer, AnswerParser
 
 CONNECT_SECONDS = 10.0
 # An idle connection that is older is not used again: servers close theirs after a minute and a half.

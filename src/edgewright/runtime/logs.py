@@ -20,7 +20,7 @@ from typing import Final, Literal, TextIO, TypeAlias
 
 import msgspec
 
-from edgewright.runtime.masking import MASK, is_secret_name, mask
+from edgewright.runtime.redaction import MASK, is_secret_name, mask
 
 Format: TypeAlias = Literal["auto", "json", "text"]
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]

@@ -39,7 +39,7 @@ _PASSING = (InternalError, ServerTimeout, ServiceUnavailable, TooManyRequests)
 # A watch that lasted this long, or brought anything, was a good one: its end is no failure.
 _GOOD_WATCH_SECONDS = 5.0
 # However long a server asks us to stay away.
-_LONGEST_WAIT = 30.0
+_MAX_WAIT = 30.0
 
 
 class Sink(Protocol[R_contra]):
@@ -138,7 +138,7 @@ class Reflector(Generic[R]):
             return self._refused.next()
         self._refused.reset()  # what a server says while it starts must not slow down what comes after
         if isinstance(problem, ApiError) and problem.retry_after is not None:
-            return min(max(problem.retry_after, self._unreachable.base), _LONGEST_WAIT)
+            return min(max(problem.retry_after, self._unreachable.base), _MAX_WAIT)
         return self._unreachable.next()
 
     def _take_absence(self) -> None:

@@ -17,7 +17,6 @@ from functools import lru_cache, partial
 from urllib.parse import quote, urlencode, urlsplit
 
 from edgewright import __version__
-from edgewright.runtime.answer import Answer
 from edgewright.runtime.backoff import delay
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.config import Config, ConfigError
@@ -34,6 +33,7 @@ from edgewright.runtime.errors import (
 )
 from edgewright.runtime.fence import Fence, demand, make_socket
 from edgewright.runtime.http import Address, Pool, StaleError, Stream
+from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.tls import current
 
 # A watch on which not even a bookmark (one a minute) arrives for this long is taken for dead and resumed.

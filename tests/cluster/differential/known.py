@@ -14,7 +14,7 @@ from typing import Any
 from tests.cluster.differential.exchange import Answer
 from tests.cluster.differential.normalise import everywhere
 
-MOST = 15
+MAX = 15
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from edgewright.api import Device, FlashJob
 from edgewright.api.device import FlashRecord
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, FlashedDevice
 from edgewright.devices.simulated.device import Device as SimulatedDevice
 from edgewright.devices.simulated.fleet import Fleet

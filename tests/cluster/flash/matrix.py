@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewright.api import Device, FlashJob
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.simulated.faults import FaultKind
 from edgewright.devices.simulated.firmware import esp_image
 from tests.cluster.flash.checker import Expected, Witness

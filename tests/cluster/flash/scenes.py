@@ -14,7 +14,7 @@ import msgspec
 from edgewright.api import FlashJob
 from edgewright.api.flashjob import FlashedDevice
 from edgewright.api.instance import Instance
-from edgewright.cli.registering import LABEL
+from edgewright.cli.instance_registration import LABEL
 from edgewright.devices.simulated.journal import Did
 from edgewright.runtime.objects import Key, ObjectMeta
 from tests.cluster.flash.stage import ADDRESSES, Stage

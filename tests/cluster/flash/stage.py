@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from edgewright.api import CUSTOM_KINDS, Device, FlashJob, Pod, Service, custom_resource_definitions
-from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.api.flashjob import TLS_SECRET
-from edgewright.cli.registering import SECRET, Registration, install_instances
+from edgewright.cli.instance_registration import SECRET, Registration, install_instances
 from edgewright.controllers.operator import add_all
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.devices.simulated.attestation import AttestationService

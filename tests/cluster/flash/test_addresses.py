@@ -7,7 +7,7 @@ from edgewright.devices.simulated.journal import Did
 from edgewright.runtime.conditions import find
 from tests.cluster.flash.scenes import discovered, entries, one_after_the_other, only_address, spans
 from tests.cluster.flash.stage import Stage
-from tests.cluster.flash.test_weak_points import block
+from tests.cluster.flash.test_weak_points_of_outcomes import block
 from tests.harness import ApiServer
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from edgewright.api import Device, FlashJob
 from edgewright.api.device import Claim, DeviceSpec, DeviceStatus, FlashRecord, JobReference
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, FlashedDevice, FlashJobStatus
 from edgewright.devices.simulated.certificates import server_pair
 from edgewright.devices.simulated.device import Slot

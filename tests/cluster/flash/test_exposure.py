@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from edgewright.api import FlashJob, Pod
 from edgewright.api.device import Mark
-from edgewright.api.flashing import FLASH_CONTAINER, Variable
+from edgewright.api.flash_pod import FLASH_CONTAINER, Variable
 from edgewright.api.flashjob import FlashedDevice
 from edgewright.devices.simulated.journal import Did
 from edgewright.runtime.objects import Key, RawObject

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edgewright.api import FlashJob, Pod
-from edgewright.api.flashing import Outcome, Report
-from edgewright.cli.operating import install_kinds
+from edgewright.api.flash_pod import Outcome, Report
+from edgewright.cli.operator_options import install_kinds
 from edgewright.runtime import Client, LeaseSettings, config
 from tests.harness import ApiServer
 from tests.harness.waiting import wait_until_async

@@ -15,13 +15,13 @@ import pytest
 
 from edgewright.api import CUSTOM_KINDS, FlashJob, custom_resource_definition
 from edgewright.api.device import Device, FlashRecord
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import MAX_DEVICES, DeviceState
 from edgewright.api.manifests import render
-from edgewright.controllers.flashjob.jobs import add_jobs
-from edgewright.controllers.flashjob.showing import status_of
-from edgewright.controllers.flashjob.survey import Standing
-from edgewright.controllers.flashjob.world import World
+from edgewright.controllers.flashjob.context import Context
+from edgewright.controllers.flashjob.job_loop import add_jobs
+from edgewright.controllers.flashjob.progress import DeviceStanding
+from edgewright.controllers.flashjob.status import status_of
 from edgewright.controllers.settings import Settings
 from edgewright.runtime import Client, Manager, config
 from edgewright.runtime.clock import SystemClock
@@ -95,10 +95,10 @@ async def operating(api_server: ApiServer, namespace: str) -> AsyncIterator[Oper
     """Runs the loop, and somebody who ends what it claims."""
     clock = SystemClock()
     manager = Manager(Client(config.load(kubeconfig=api_server.kubeconfig)), namespaces=[namespace], clock=clock)
-    world = World(manager, Settings(timing=QUICK), clock)
-    add_jobs(manager, world)
+    context = Context(manager, Settings(timing=QUICK), clock)
+    add_jobs(manager, context)
     operator = Operating(api_server, namespace)
-    async with running(manager.run()), running(operator.flash(world)):
+    async with running(manager.run()), running(operator.flash(context)):
         try:
             yield operator
         finally:
@@ -239,8 +239,8 @@ async def test_a_job_of_five_thousand_devices_stays_under_a_mebibyte(api_server:
     assert len(stored) < 1 << 20
 
 
-def _standing(uuid: str, *, done: bool, now: datetime) -> Standing:
-    return Standing(
+def _standing(uuid: str, *, done: bool, now: datetime) -> DeviceStanding:
+    return DeviceStanding(
         uuid=uuid,
         state=DeviceState.DONE if done else DeviceState.WAITING,
         device=Device(metadata=ObjectMeta(name=f"esp32s3-{uuid}")),

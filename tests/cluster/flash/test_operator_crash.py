@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from edgewright.api import Device, FlashJob, FlashJobPhase, Instance, InstanceSpec, Pod
-from edgewright.api.flashing import Outcome, Report
+from edgewright.api.flash_pod import Outcome, Report
 from edgewright.api.flashjob import TLS_SECRET
-from edgewright.cli.operating import install_kinds
-from edgewright.cli.registering import SECRET, install_instances
-from edgewright.controllers.flashjob import jobs
+from edgewright.cli.instance_registration import SECRET, install_instances
+from edgewright.cli.operator_options import install_kinds
+from edgewright.controllers.flashjob import job_loop
 from edgewright.controllers.operator import add_all
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.local.custom import Definitions
@@ -52,7 +52,7 @@ both_sides = pytest.mark.parametrize("after", [False, True], ids=["before", "aft
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes over a job follow each other as they come: there is only one."""
-    monkeypatch.setattr(jobs, "PASS_EVERY", 0.01)
+    monkeypatch.setattr(job_loop, "PASS_EVERY", 0.01)
 
 
 def at_first_cut(pod: Pod) -> Report:

@@ -18,7 +18,7 @@ import pytest
 
 from edgewright.api import FlashJob, Pod, Service
 from edgewright.api.device import Mark
-from edgewright.api.flashing import FLASHER_IMAGE, TLS_FOLDER, Variable
+from edgewright.api.flash_pod import FLASHER_IMAGE, TLS_FOLDER, Variable
 from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, TLS_SECRET, FlashedDevice
 from edgewright.controllers.settings import ORIGINAL_LEASE
 from edgewright.devices.simulated.device import Slot

@@ -10,8 +10,8 @@ import pytest
 
 from edgewright.api.crd import custom_resource_definition
 from edgewright.api.device import (
-    MOST_INSTANCES,
-    MOST_RECORDS,
+    MAX_INSTANCES,
+    MAX_RECORDS,
     Claim,
     Device,
     DeviceSpec,
@@ -21,7 +21,7 @@ from edgewright.api.device import (
     LastFlash,
     Mark,
 )
-from edgewright.api.flashing import LOG_LINES, Outcome
+from edgewright.api.flash_pod import LOG_LINES, Outcome
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -52,8 +52,8 @@ def test_the_list_of_devices_reads_like_a_fleet_list(version: dict[str, Any]) ->
 
 def test_the_memory_is_bounded(version: dict[str, Any]) -> None:
     status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
-    assert status["instances"]["maxItems"] == MOST_INSTANCES
-    assert status["records"]["maxItems"] == MOST_RECORDS
+    assert status["instances"]["maxItems"] == MAX_INSTANCES
+    assert status["records"]["maxItems"] == MAX_RECORDS
     assert status["lastFlash"]["properties"]["log"]["maxItems"] == LOG_LINES
 
 

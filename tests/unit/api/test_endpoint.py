@@ -14,7 +14,7 @@ from edgewright.api.endpoint import (
     BadEndpoint,
     Endpoint,
     endpoint_problem,
-    one_spelling,
+    normalize_endpoint,
     parse_endpoint,
     problem_with,
 )
@@ -132,7 +132,7 @@ def test_a_text_that_is_no_address_is_a_problem_too() -> None:
     ],
 )
 def test_an_address_has_one_spelling(one: str, other: str, same: bool) -> None:
-    assert (one_spelling(one) == one_spelling(other)) is same
+    assert (normalize_endpoint(one) == normalize_endpoint(other)) is same
 
 
 def test_an_ipv4_address_that_is_written_as_ipv6_is_that_ipv4_address() -> None:
@@ -142,7 +142,7 @@ def test_an_ipv4_address_that_is_written_as_ipv6_is_that_ipv4_address() -> None:
 
 
 def test_what_is_no_address_has_no_spelling() -> None:
-    assert one_spelling("not an address") == ""
+    assert normalize_endpoint("not an address") == ""
 
 
 def test_the_usual_ports_are_those_of_the_drivers() -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from edgewright.local import plane
+from edgewright.local import control_plane
 from edgewright.runtime.client import Client
 from edgewright.runtime.config import Config
 
@@ -15,7 +15,7 @@ from edgewright.runtime.config import Config
 async def planes(data: Path) -> AsyncIterator[Client]:
     """A client of a new and empty one."""
     async with (
-        plane.open(plane.Settings(data=data, port=0)) as running,
+        control_plane.open(control_plane.Settings(data=data, port=0)) as running,
         Client(Config(server=running.url, tls=running.entrance.component("test"), source="test")) as client,
     ):
         yield client

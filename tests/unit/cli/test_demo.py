@@ -174,15 +174,15 @@ async def test_addresses_that_cannot_be_had_at_all_are_one_sentence(monkeypatch:
 
 def test_where_no_pod_can_run_it_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
-    monkeypatch.setattr("edgewright.local.node.starting.program_folders", lambda: [tmp_path / "closed"])
-    monkeypatch.setattr("edgewright.local.node.trial.mounts_work", lambda: False)
+    monkeypatch.setattr("edgewright.local.node.container_start.program_folders", lambda: [tmp_path / "closed"])
+    monkeypatch.setattr("edgewright.local.node.mount_check.mounts_work", lambda: False)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(Failed, match=r"nobody but root may enter .*: install it in another folder, such as /opt, or"):
         demo.demo()
-    monkeypatch.setattr("edgewright.local.node.trial.mounts_work", lambda: True)
+    monkeypatch.setattr("edgewright.local.node.mount_check.mounts_work", lambda: True)
     assert machine.no_pod_can_run() is None
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr("edgewright.local.node.trial.mounts_work", lambda: False)
+    monkeypatch.setattr("edgewright.local.node.mount_check.mounts_work", lambda: False)
     assert machine.no_pod_can_run() is None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from rich.console import Console, RenderableType
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, FlashedDevice, FlashJob, FlashJobPhase, FlashJobStatus
 from edgewright.cli.demo_screen import (
     DROPPING,

@@ -69,7 +69,7 @@ def test_wrong_usage_ends_with_2_and_says_what_is_right(arguments: tuple[str, ..
     [
         ("version", {"aiohttp", "asyncio", "rich", "prometheus_client", "edgewright.api"}),
         ("up", {"rich", "edgewright.devices", "edgewright.cli.demo"}),
-        ("run", {"aiohttp", "rich", "edgewright.local.plane"}),
+        ("run", {"aiohttp", "rich", "edgewright.local.control_plane"}),
     ],
 )
 def test_a_command_starts_without_what_only_others_need(command: str, heavy: set[str]) -> None:

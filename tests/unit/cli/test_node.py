@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.cli import node
 from edgewright.cli.failure import Failed
-from edgewright.cli.operating import FLASHER_COMMAND, TOLD
+from edgewright.cli.operator_options import FLASHER_COMMAND, TOLD
 from edgewright.local.access import Authority, client_tls
 from edgewright.runtime import Client
 from edgewright.runtime.clock import SystemClock

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
-from edgewright.cli import operating, run
+from edgewright.cli import operator_options, run
 from edgewright.cli.failure import Failed
 from edgewright.controllers.settings import Settings
 from edgewright.runtime import config, logs
@@ -114,7 +114,7 @@ def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             (
                 {"kubeconfig": None, "context": "site", "namespace": "edge"},
-                operating.settings(plain_registries=None, attestation="", nat=True, probe=True),
+                operator_options.settings(plain_registries=None, attestation="", nat=True, probe=True),
             ),
             {
                 "serving": run.Serving(health_port=8081),

@@ -21,7 +21,7 @@ from edgewright.api.instance import Instance
 from edgewright.api.reference import parse_reference
 from edgewright.cli import simulate
 from edgewright.cli.failure import Failed
-from edgewright.cli.registering import SECRET, Registration
+from edgewright.cli.instance_registration import SECRET, Registration
 from edgewright.cli.simulate_text import Begun, Printer, Stays, beginning, event, table
 from edgewright.devices.firmware.esp import check_esp_image
 from edgewright.devices.oci import Access, pull

@@ -20,11 +20,11 @@ import typer
 import yaml
 
 from edgewright.api.device import Device
-from edgewright.api.flashing import FLASHER_IMAGE
+from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
-from edgewright.cli import operating, up
+from edgewright.cli import operator_options, up
 from edgewright.cli.failure import Failed
-from edgewright.cli.running import stop_on_signals
+from edgewright.cli.signals import stop_on_signals
 from edgewright.controllers.settings import Settings
 from edgewright.local.database import StoreBusy, StoreDamaged
 from edgewright.runtime.client import Client
@@ -246,7 +246,7 @@ async def test_without_a_signal_everything_is_as_it_was() -> None:
 def test_the_second_signal_ends_a_process_that_hangs(number: signal.Signals) -> None:
     program = """
 import asyncio, sys, time
-from edgewright.cli.running import stop_on_signals
+from edgewright.cli.signals import stop_on_signals
 async def main():
     with stop_on_signals() as stop:
         print("ready", flush=True)
@@ -293,10 +293,12 @@ def test_a_directory_with_other_things_in_it_is_left_as_it_is(tmp_path: Path) ->
 
 
 async def test_the_operator_is_added_with_our_kinds_and_ends_with_the_control_plane(tmp_path: Path) -> None:
-    from edgewright.local import plane
+    from edgewright.local import control_plane
 
-    async with plane.open(plane.Settings(data=tmp_path / "data", port=0)) as running:
-        await up.add_operator(running, operating.settings(plain_registries=None, attestation="", nat=False, local=True))
+    async with control_plane.open(control_plane.Settings(data=tmp_path / "data", port=0)) as running:
+        await up.add_operator(
+            running, operator_options.settings(plain_registries=None, attestation="", nat=False, local=True)
+        )
         config = Config(server=running.url, tls=running.entrance.component("test"), source="test")
         async with Client(config) as client:
             await client.of(FlashJob).create(
@@ -318,7 +320,7 @@ async def test_the_operator_is_added_with_our_kinds_and_ends_with_the_control_pl
 def test_the_operator_is_there_unless_it_is_left_out(
     no_operator: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgewright.local import plane, process
+    from edgewright.local import control_plane, process
 
     added: list[Any] = []
 
@@ -326,7 +328,7 @@ def test_the_operator_is_there_unless_it_is_left_out(
         added.append(settings)
 
     monkeypatch.setattr(process, "prepare", lambda: None)  # this process is pytest's
-    monkeypatch.setattr(plane, "open", lambda _: opening(Serving()))
+    monkeypatch.setattr(control_plane, "open", lambda _: opening(Serving()))
     monkeypatch.setattr(up, "add_operator", add_operator)
     up.up(
         data=tmp_path / "data",
@@ -342,18 +344,18 @@ def test_the_operator_is_there_unless_it_is_left_out(
 def test_what_was_typed_becomes_the_settings_of_the_control_plane(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from edgewright.local import plane, process
+    from edgewright.local import control_plane, process
 
-    asked: list[plane.Settings] = []
+    asked: list[control_plane.Settings] = []
     monkeypatch.setattr(process, "prepare", lambda: None)  # this process is pytest's
 
-    def open_none(settings: plane.Settings) -> Any:
+    def open_none(settings: control_plane.Settings) -> Any:
         asked.append(settings)
         return opening(Serving())
 
-    monkeypatch.setattr(plane, "open", open_none)
+    monkeypatch.setattr(control_plane, "open", open_none)
     data = tmp_path / "data"
-    flasher = {FLASHER_IMAGE: operating.FLASHER_COMMAND}
+    flasher = {FLASHER_IMAGE: operator_options.FLASHER_COMMAND}
     up.up(
         data=data,
         listen="127.0.0.1:0",
@@ -364,17 +366,17 @@ def test_what_was_typed_becomes_the_settings_of_the_control_plane(
     )
     up.up(data=tmp_path / "other", listen="0.0.0.0:7000", no_node=True, no_operator=True)
     assert asked == [
-        plane.Settings(
+        control_plane.Settings(
             data=data,
             host="127.0.0.1",
             port=0,
             node="edge-1",
             images={**flasher, "web": ["python3", "-m", "http.server"]},
-            told=operating.TOLD,
+            told=operator_options.TOLD,
             addresses=("127.0.0.5",),
         ),
-        plane.Settings(
-            data=tmp_path / "other", host="0.0.0.0", port=7000, node=None, images=flasher, told=operating.TOLD
+        control_plane.Settings(
+            data=tmp_path / "other", host="0.0.0.0", port=7000, node=None, images=flasher, told=operator_options.TOLD
         ),
     ]
     assert yaml.safe_load((data / "kubeconfig").read_text()) == DOCUMENT

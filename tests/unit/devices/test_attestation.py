@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.attestation import AttestationClient, Patience, service_url
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.http import request

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.api.probing import Silent, Told, Unaskable
+from edgewright.api.probe import Silent, Told, Unaskable
 from edgewright.devices import prober
 from edgewright.devices.drivers.driver import Identity
 from edgewright.devices.prober import Prober, probe

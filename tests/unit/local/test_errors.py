@@ -6,7 +6,7 @@ import pytest
 
 from edgewright.local import errors
 from edgewright.local.errors import Cause, Refusal
-from edgewright.local.quoting import compact, json_number, number, plain, quote
+from edgewright.local.go_format import compact, json_number, number, plain, quote
 from edgewright.runtime.objects import Kind
 
 GADGET = Kind(group="example.io", version="v1", kind="Gadget", plural="gadgets")

@@ -98,9 +98,9 @@ def test_what_is_no_json_patch_is_a_bad_request(operations: Any) -> None:
 
 def test_too_many_operations_are_too_large() -> None:
     step = op("test", "/a/b", value=1)
-    assert json_patch(OBJECT, [step] * patches.MOST_OPERATIONS) == OBJECT
+    assert json_patch(OBJECT, [step] * patches.MAX_OPERATIONS) == OBJECT
     with pytest.raises(Refusal) as refused:
-        json_patch(OBJECT, [step] * (patches.MOST_OPERATIONS + 1))
+        json_patch(OBJECT, [step] * (patches.MAX_OPERATIONS + 1))
     assert refused.value.code == 413
 
 

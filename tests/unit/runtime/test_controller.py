@@ -14,7 +14,7 @@ from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import VirtualClock, settle
 from edgewright.runtime.config import Config
-from edgewright.runtime.controller import DONE, Controller, For, Maps, Owns, Result, again
+from edgewright.runtime.controller import DONE, Controller, For, Maps, Owns, Result, requeue_after
 from edgewright.runtime.errors import Conflict, LeaseLost, Status
 from edgewright.runtime.metrics import Metrics
 from edgewright.runtime.objects import Key, Kind
@@ -192,7 +192,7 @@ async def test_a_pass_that_went_well_is_not_repeated(result: Result | None) -> N
 
 async def test_again_after_asks_for_another_pass_at_that_time() -> None:
     async def does(_: Key, count: int) -> Result:
-        return again(30) if count < 3 else DONE
+        return requeue_after(30) if count < 3 else DONE
 
     clock, metrics, passes, cache = VirtualClock(), Metrics(process=False), Passes(does), widgets()
     cache.put(typed(widget("x", 1)))
@@ -230,7 +230,7 @@ async def returning(what: Any) -> Any:
         lambda: raising(ExceptionGroup("several", [ValueError("one")])),
         cancelled_inside,
         lambda: returning("again please"),
-        lambda: returning(again("soon")),  # type: ignore[arg-type]  # what a careless author may return
+        lambda: returning(requeue_after("soon")),  # type: ignore[arg-type]  # what a careless author may return
     ],
     ids=["error", "conflict", "lease", "timeout", "group", "cancelled inside", "no result", "no number"],
 )
@@ -317,7 +317,7 @@ async def test_a_stop_lets_the_pass_under_way_end_and_starts_no_other() -> None:
 
     async def does(_: Key, __: int) -> Result:
         await release.wait()
-        return again(1)
+        return requeue_after(1)
 
     cache, passes, clock = widgets(), Passes(does), VirtualClock()
     cache.put(typed(widget("a", 1)))

@@ -27,8 +27,8 @@ def test_a_name_that_a_room_has_not_is_said_so(room: str) -> None:
 
 
 def test_a_flasher_starts_without_what_only_the_operator_needs() -> None:
-    program = "import edgewright.devices.flasher.running, sys; print(*sys.modules)"
+    program = "import edgewright.devices.flasher.program, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert "edgewright.api.flashing" in loaded
+    assert "edgewright.api.flash_pod" in loaded
     heavy = {"aiohttp", "yaml", "prometheus_client", "cryptography", "rich", "typer", "edgewright.runtime.client"}
     assert heavy.isdisjoint(loaded)

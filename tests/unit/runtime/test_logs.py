@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewright.runtime import logs
-from edgewright.runtime.masking import MAX_TEXT, is_secret_name, mask
 from edgewright.runtime.objects import Key
+from edgewright.runtime.redaction import MAX_TEXT, is_secret_name, mask
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7hunter2\n-----END RSA PRIVATE KEY-----"

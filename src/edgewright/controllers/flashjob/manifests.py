@@ -1,7 +1,7 @@
 """The Service and the Pod that flash one device, as the API server takes them, and who made an object of ours.
 
-`flashes` creates what is built here; `jobs` asks it which Secrets a Pod needs and whether a security context loosens
-ours. Pods are built as plain JSON, because they hold far more fields than anybody reads back. Pure.
+`device_loop` creates what is built here; `job_loop` asks it which Secrets a Pod needs and whether a security context
+loosens ours. Pods are built as plain JSON, because they hold far more fields than anybody reads back. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from edgewright.api.device import Claim, Device, Mark
 from edgewright.api.endpoint import BadEndpoint, parse_endpoint
-from edgewright.api.flashing import (
+from edgewright.api.flash_pod import (
     DIALS_BACK,
     FLASH_CONTAINER,
     INSPECT_CONTAINER,

@@ -1,6 +1,6 @@
 """What came of a flash: read from a Pod that has ended, and written down on the Device.
 
-`deciding` and `flashes` use it. A report of ours is believed; where there is none, the Pod's own end says what is
+`decisions` and `device_loop` use it. A report of ours is believed; where there is none, the Pod's own end says what is
 known. Whatever is uncertain counts against the flash, never for it. Pure.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from edgewright.api.device import (
-    MOST_RECORDS,
+    MAX_RECORDS,
     Claim,
     Device,
     DeviceStatus,
@@ -23,7 +23,7 @@ from edgewright.api.device import (
     LastFlash,
     Mark,
 )
-from edgewright.api.flashing import (
+from edgewright.api.flash_pod import (
     FLASH_CONTAINER,
     INSPECT_CONTAINER,
     LOG_LINES,
@@ -291,9 +291,9 @@ def _records(
     """The records with the new one; those of jobs that are gone go."""
     others = [each for each in records if each.job.uid != new.job.uid]
     kept = [each for each in others if living(each.job) or (each.time is not None and now - each.time < FORGET_AFTER)]
-    if len(kept) >= MOST_RECORDS:
+    if len(kept) >= MAX_RECORDS:
         kept = [each for each in kept if living(each.job)]
-    return (*kept[-(MOST_RECORDS - 1) :], new)
+    return (*kept[-(MAX_RECORDS - 1) :], new)
 
 
 def _same(one: Claim, other: Claim) -> bool:

@@ -12,8 +12,8 @@ import msgspec
 
 from edgewright.api.device import Device
 from edgewright.api.flashjob import FlashJob
-from edgewright.controllers.flashjob.accepting import Problem
 from edgewright.controllers.flashjob.manifests import protocol_of, secrets_of
+from edgewright.controllers.flashjob.validation import Problem
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock

@@ -20,19 +20,19 @@ import msgspec
 
 from edgewright.api.device import Device, Mark
 from edgewright.api.device_type import same_type
-from edgewright.api.endpoint import one_spelling
-from edgewright.api.flashing import OTA_PORT, Variable
+from edgewright.api.endpoint import normalize_endpoint
+from edgewright.api.flash_pod import OTA_PORT, Variable
 from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, FlashJob, FlashJobStatus
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.admission import Awaited
+from edgewright.controllers.flashjob.context import Context
+from edgewright.controllers.flashjob.events import fetch_failed, removal_failed, telling
+from edgewright.controllers.flashjob.lookup import ContextDirectory, Directory, resolve
 from edgewright.controllers.flashjob.manifests import timeout_of
 from edgewright.controllers.flashjob.names import label_value, state_of
 from edgewright.controllers.flashjob.original import Original
-from edgewright.controllers.flashjob.resolving import Directory, WorldDirectory, resolve
-from edgewright.controllers.flashjob.survey import same_order
-from edgewright.controllers.flashjob.telling import fetch_failed, removal_failed, telling
-from edgewright.controllers.flashjob.world import World
+from edgewright.controllers.flashjob.progress import same_order
 from edgewright.runtime.errors import Conflict, NotFound
 from edgewright.runtime.objects import Key, Resource
 
@@ -169,7 +169,7 @@ def devices_of(leftovers: Leftovers, directory: Directory) -> dict[str, Device]:
 
 def _at(pod: Pod, directory: Directory) -> Device | None:
     """The Device at the address that a Pod was told, unless it is of another type; of several that which came last."""
-    endpoint, kind = one_spelling(pod.variable(Variable.HOST_ENDPOINT)), pod.variable(Variable.DEVICE)
+    endpoint, kind = normalize_endpoint(pod.variable(Variable.HOST_ENDPOINT)), pod.variable(Variable.DEVICE)
     there = directory.at(endpoint) if endpoint else ()
     same = [each for each in there if not (kind and each.spec.type) or same_type(each.spec.type, kind)]
     return max(same, key=lambda each: (_came(each.metadata.creation_timestamp), each.metadata.name), default=None)
@@ -258,10 +258,10 @@ def _short(uuid: str) -> str:
 class Takeover:
     """Finds and clears what the original left; it asks the server only for jobs that carry a finalizer."""
 
-    def __init__(self, world: World, original: Original) -> None:
-        self._world = world
+    def __init__(self, context: Context, original: Original) -> None:
+        self._world = context
         self._original = original
-        self._directory = WorldDirectory(world)
+        self._directory = ContextDirectory(context)
         self._clean: set[str] = set()
         """The uids of the jobs that nothing was found for: we are the only one who makes anything from then on."""
         self._found: dict[str, tuple[FlashJob, Leftovers]] = {}
@@ -325,7 +325,7 @@ class Takeover:
                         pod=pod.key,
                         job=job.metadata.uid,
                         devices=frozenset(device.metadata.name for device in its.values()),
-                        endpoint=one_spelling(pod.variable(Variable.HOST_ENDPOINT)),
+                        endpoint=normalize_endpoint(pod.variable(Variable.HOST_ENDPOINT)),
                         overdue=pod.metadata.name in late,
                     )
                 )

@@ -1,7 +1,7 @@
 """Which Device an Instance shows: one that is known, a new one and its name, or one that cannot be told yet.
 
 An Instance's uid is no identity: Akri makes new ones whenever a device was away, and one a node. So the hardware's own
-serial counts first, then what is remembered, and the address last. Pure: `inventory` asks, and does what follows.
+serial counts first, then what is remembered, and the address last. Pure: `instance_loop` asks, and does what follows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeAlias
 from edgewright.api.device import Device
 from edgewright.controllers.inventory.sightings import Sighting, canonical_endpoint
 
-LONGEST_LABEL: Final = 63
+MAX_LABEL: Final = 63
 _DIGITS: Final = 8
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -128,7 +128,7 @@ def names_for(sighting: Sighting) -> tuple[str, str]:
         digest = _digest("serial", serial)
         readable = _label(serial.replace(":", "")) or digest[:_DIGITS]
         stem = f"{_label(sighting.type) or 'device'}-{readable}"
-        return (stem if len(stem) <= LONGEST_LABEL else _joined(stem, digest[:_DIGITS])), _joined(stem, digest[:16])
+        return (stem if len(stem) <= MAX_LABEL else _joined(stem, digest[:_DIGITS])), _joined(stem, digest[:16])
     stem = _label(sighting.configuration) or "device"
     digest = _digest("endpoint", sighting.configuration, sighting.place)
     return _joined(stem, digest[:_DIGITS]), _joined(stem, digest[:16])
@@ -179,4 +179,4 @@ def _label(text: str) -> str:
 
 
 def _joined(stem: str, digest: str) -> str:
-    return f"{stem[: LONGEST_LABEL - 1 - len(digest)].rstrip('-')}-{digest}"
+    return f"{stem[: MAX_LABEL - 1 - len(digest)].rstrip('-')}-{digest}"

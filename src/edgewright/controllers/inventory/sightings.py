@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from edgewright.api.endpoint import one_spelling
+from edgewright.api.endpoint import normalize_endpoint
 from edgewright.api.instance import Instance
 from edgewright.runtime.objects import Key
 
@@ -51,7 +51,7 @@ _BARE_MAC: Final = re.compile(r"[0-9a-f]{12}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # As much as the Device's schema takes: a device's chatter must not keep its Device from being written.
-_LONGEST_TYPE, _LONGEST_ENDPOINT, _LONGEST_NAME, _LONGEST_TEXT = 63, 512, 253, 256
+_MAX_TYPE, _MAX_ENDPOINT, _MAX_NAME, _MAX_TEXT = 63, 512, 253, 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def sighting_of(instance: Instance) -> Sighting | None:
     """What the Instance tells; None where it shows nothing that could be flashed, for it has no address."""
     properties = {name.upper(): value.strip() for name, value in instance.spec.broker_properties.items()}
     endpoint = properties.get("HOST_ENDPOINT", "").casefold()
-    if not endpoint or len(endpoint) > _LONGEST_ENDPOINT:
+    if not endpoint or len(endpoint) > _MAX_ENDPOINT:
         return None
     metadata = instance.metadata
     return Sighting(
@@ -95,14 +95,14 @@ def sighting_of(instance: Instance) -> Sighting | None:
         uid=metadata.uid,
         since=metadata.creation_timestamp or _BEGINNING,
         # Akri's schema demands a Configuration; without one the Device would pass for one that people wrote.
-        configuration=(instance.spec.configuration_name or metadata.name)[:_LONGEST_NAME],
+        configuration=(instance.spec.configuration_name or metadata.name)[:_MAX_NAME],
         endpoint=endpoint,
         serials=_serials(properties),
         certificate=next(filter(None, (_fingerprint(properties.get(name, "")) for name in CERTIFICATE_PROPERTIES)), ""),
-        type=properties.get("DEVICE", "")[:_LONGEST_TYPE],
-        application=properties.get("APPLICATION_TYPE", "")[:_LONGEST_TEXT],
-        version=properties.get("VERSION", "")[:_LONGEST_TEXT],
-        protocol=properties.get("PROTOCOL", "")[:_LONGEST_TYPE],
+        type=properties.get("DEVICE", "")[:_MAX_TYPE],
+        application=properties.get("APPLICATION_TYPE", "")[:_MAX_TEXT],
+        version=properties.get("VERSION", "")[:_MAX_TEXT],
+        protocol=properties.get("PROTOCOL", "")[:_MAX_TYPE],
     )
 
 
@@ -116,7 +116,7 @@ def canonical_serial(serial: str) -> str:
 
 def canonical_endpoint(endpoint: str) -> str:
     """One spelling for each endpoint, also where a handler of its own tells one that is no address."""
-    return one_spelling(endpoint) or endpoint.strip().casefold()
+    return normalize_endpoint(endpoint) or endpoint.strip().casefold()
 
 
 def _serials(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def _serials(properties: Mapping[str, str]) -> tuple[str, ...]:
         value = canonical_serial(properties.get(name, ""))
         if "MAC" in name and _BARE_MAC.fullmatch(value):
             value = _with_colons(value)
-        if value not in _PLACEHOLDERS and not _blank(value) and len(value) <= _LONGEST_NAME:
+        if value not in _PLACEHOLDERS and not _blank(value) and len(value) <= _MAX_NAME:
             found[value] = None
     return tuple(found)
 

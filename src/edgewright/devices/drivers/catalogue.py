@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from edgewright.api.flashing import Protocol
+from edgewright.api.flash_pod import Protocol
 from edgewright.devices.drivers.driver import Driver
 
 if TYPE_CHECKING:  # importlib.metadata takes longer to import than all else here, and is rarely asked

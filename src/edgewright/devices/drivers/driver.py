@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, TypeAlias
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 
 
 class Ended(Exception):

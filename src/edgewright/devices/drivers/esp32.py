@@ -2,8 +2,8 @@
 
 The flasher calls it for protocol esp32. On the wire it is what the published firmware expects. It gives the firmware
 only to who shows the certificate of /onboard and is recognised by the attestation service, where there is one, and to
-one at a time (see `serving`); the device writes the slot that it does not run, so that a transfer that is cut does no
-harm.
+one at a time (see `ota_server`); the device writes the slot that it does not run, so that a transfer that is cut does
+no harm.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from edgewright.api.flashing import OTA_PORT, Outcome
-from edgewright.api.flashing import Protocol as ProtocolName
-from edgewright.devices.drivers.door import Door
+from edgewright.api.flash_pod import OTA_PORT, Outcome
+from edgewright.api.flash_pod import Protocol as ProtocolName
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.drivers.esp_device import (
     Timing,
@@ -25,11 +24,12 @@ from edgewright.devices.drivers.esp_device import (
     until_it_leaves,
     watch_reboot,
 )
-from edgewright.devices.drivers.serving import Serving
+from edgewright.devices.drivers.ota_listener import Door
+from edgewright.devices.drivers.ota_server import Serving
 from edgewright.devices.firmware.esp import check_esp_image, chip_of
 from edgewright.devices.timescale import time_scale
 
-LONGEST_ADDRESS: Final = 16
+MAX_ADDRESS: Final = 16
 """The published firmware has no room for a longer address."""
 
 
@@ -71,7 +71,7 @@ class Esp32:
             )
         if chip_of(device.device) is None:
             around.log(f"the device type {device.device!r} is not known here: the image's chip was not compared")
-        if len(around.external_address) > LONGEST_ADDRESS:
+        if len(around.external_address) > MAX_ADDRESS:
             around.log(f"the address {around.external_address} may be too long for the device's firmware")
         door = Door(
             around.listen,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar, Final
 
-from edgewright.api.flashing import Outcome
-from edgewright.api.flashing import Protocol as ProtocolName
+from edgewright.api.flash_pod import Outcome
+from edgewright.api.flash_pod import Protocol as ProtocolName
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.drivers.esp_device import (
     Timing,

@@ -17,15 +17,15 @@ from typing import Final, Self
 
 import msgspec
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Surroundings
 from edgewright.devices.firmware.esp import chip_of
 from edgewright.devices.http import Answer, request
 
-LONGEST_CERTIFICATE: Final = 16 << 10
+MAX_CERTIFICATE: Final = 16 << 10
 """A device's certificate has about one kibibyte; nobody may send us more than this."""
-_LONGEST_INFO: Final = 16 << 10
-_LONGEST_TEXT: Final = 256
+_MAX_INFO: Final = 16 << 10
+_MAX_TEXT: Final = 256
 _FASTEST_POLL: Final = 0.05
 
 
@@ -145,14 +145,14 @@ def certificate_length(beginning: bytes) -> int | None:
     if len(beginning) < 2 + octets:
         return None
     length = 2 + octets + (int.from_bytes(beginning[2 : 2 + octets]) if octets else beginning[1])
-    if length > LONGEST_CERTIFICATE:
-        raise NotUnderstood(f"its certificate would have {length} bytes; {LONGEST_CERTIFICATE} are allowed")
+    if length > MAX_CERTIFICATE:
+        raise NotUnderstood(f"its certificate would have {length} bytes; {MAX_CERTIFICATE} are allowed")
     return length
 
 
 async def ask_info(endpoint: str, *, timeout: float) -> Identity:
     """What the device says of itself; OSError where it does not answer, NotUnderstood where it answers oddly."""
-    answer = await request("GET", url_of(endpoint, "/info"), limit=_LONGEST_INFO, timeout=timeout)
+    answer = await request("GET", url_of(endpoint, "/info"), limit=_MAX_INFO, timeout=timeout)
     if answer.status != 200:
         raise NotUnderstood(f"it answers /info with HTTP {answer.status}")
     return parse_info(answer.body)
@@ -176,7 +176,7 @@ async def ask_certificate(endpoint: str, timing: Timing) -> bytes:
     """The device's DER certificate by /onboard; empty where it has no such page, as plain firmware has none."""
     try:
         url = url_of(endpoint, "/onboard")
-        answer = await request("GET", url, limit=LONGEST_CERTIFICATE, timeout=timing.onboard)
+        answer = await request("GET", url, limit=MAX_CERTIFICATE, timeout=timing.onboard)
     except OSError as error:
         raise Ended(Outcome.UNREACHABLE, f"the device at {endpoint} does not show its certificate: {error}") from error
     if answer.status in {404, 405}:
@@ -202,7 +202,7 @@ async def order_update(endpoint: str, address: str, timing: Timing) -> Answer:
         url_of(endpoint, "/update"),
         headers={"Content-Type": "text/plain"},
         body=f"ip: {address}".encode(),
-        limit=_LONGEST_INFO,
+        limit=_MAX_INFO,
         timeout=timing.ask,
     )
 
@@ -390,4 +390,4 @@ def url_of(endpoint: str, path: str) -> str:
 
 def _clean(text: str) -> str:
     """Text of a device as it may stand in a log or a status: printable, and not long."""
-    return "".join(letter for letter in text if letter.isprintable()).strip()[:_LONGEST_TEXT]
+    return "".join(letter for letter in text if letter.isprintable()).strip()[:_MAX_TEXT]

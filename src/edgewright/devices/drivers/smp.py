@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from edgewright.api.flashing import Outcome, Protocol
+from edgewright.api.flash_pod import Outcome, Protocol
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.drivers.smp_session import Broken, Denied, Garbled, Session, Silent, Timing
 from edgewright.devices.drivers.smp_slots import Slot, Standing, holding, running, standing

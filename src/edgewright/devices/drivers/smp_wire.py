@@ -19,7 +19,7 @@ from smp.exceptions import SMPException
 from smp.header import Header
 from smpclient.transport import SMPTransport
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 
 SMP_PORT: Final = 1337
@@ -36,9 +36,9 @@ _SMALLEST: Final = 160
 _DATAGRAM: Final = 1500 - 48
 """What fits into one packet on any Ethernet, over IPv6 too."""
 _MARKS: Final = (packet.START_DELIMITER, packet.CONTINUE_DELIMITER)
-_MOST_CONSOLE: Final = 4096
-_MOST_LINE: Final = 65536
-_MOST_ARRIVED: Final = 64
+_MAX_CONSOLE: Final = 4096
+_MAX_LINE: Final = 65536
+_MAX_ARRIVED: Final = 64
 """Datagrams that are kept until somebody asks for them: anybody can send more in the device's name."""
 
 
@@ -173,7 +173,7 @@ class SerialOnTcp(Wire):
             ]
             begin = min(starts, default=len(line))
             self.console += line[:begin]
-            del self.console[:-_MOST_CONSOLE]
+            del self.console[:-_MAX_CONSOLE]
             if starts:
                 return line[begin:].rstrip(b"\r\n") + packet.END_DELIMITER
 
@@ -183,7 +183,7 @@ class SerialOnTcp(Wire):
             if not more:
                 raise ConnectionResetError("the connection was closed by whoever serves the serial line")
             self._unread += more
-            if len(self._unread) > _MOST_LINE:
+            if len(self._unread) > _MAX_LINE:
                 self._unread.clear()
         line = bytes(self._unread[: end + 1])
         del self._unread[: end + 1]
@@ -195,7 +195,7 @@ class Datagrams(Wire):
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port)
-        self._arrived: asyncio.Queue[bytes | Exception] = asyncio.Queue(_MOST_ARRIVED)
+        self._arrived: asyncio.Queue[bytes | Exception] = asyncio.Queue(_MAX_ARRIVED)
         self._transport: asyncio.DatagramTransport | None = None
 
     async def _open(self) -> None:

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended, Facts
 
 CHIPS: Final = {
@@ -35,7 +35,7 @@ _HEADER_SIZE: Final = 24
 _CHIP_AT: Final = 12
 _HASHED_AT: Final = 23
 _SEGMENT: Final = struct.Struct("<II")
-_MOST_SEGMENTS: Final = 16
+_MAX_SEGMENTS: Final = 16
 _CHECKSUM_SEED: Final = 0xEF
 _BLOCK: Final = 16
 _HASH_SIZE: Final = 32
@@ -115,8 +115,8 @@ def check_esp_image(content: bytes, device: str) -> Facts:
 def _walk(content: bytes) -> tuple[int, int]:
     """Where the segments end, and the checksum over their content."""
     count = content[1]
-    if not 1 <= count <= _MOST_SEGMENTS:
-        raise BadImage(f"it is damaged: it says that it has {count} segments; 1 to {_MOST_SEGMENTS} are possible")
+    if not 1 <= count <= _MAX_SEGMENTS:
+        raise BadImage(f"it is damaged: it says that it has {count} segments; 1 to {_MAX_SEGMENTS} are possible")
     position, checksum = _HEADER_SIZE, _CHECKSUM_SEED
     for number in range(1, count + 1):
         start = position + _SEGMENT.size

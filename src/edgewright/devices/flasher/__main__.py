@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-from edgewright.devices.flasher.stopping import Stop
+from edgewright.devices.flasher.stop_signals import Stop
 
 if __name__ == "__main__":
     stop = Stop()
     stop.hear_signals()
-    from edgewright.devices.flasher.running import main
+    from edgewright.devices.flasher.program import main
 
     code = main(os.environ, stop)
     sys.stdout.flush()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from edgewright.api.endpoint import BadEndpoint, parse_endpoint
-from edgewright.api.flashing import (
+from edgewright.api.flash_pod import (
     NOTE_FOLDER_VARIABLE,
     PULL_FOLDER,
     PULL_FOLDER_VARIABLE,

@@ -1,6 +1,6 @@
 """Unpacks the layers of an image in memory and finds the firmware file in them; nothing is written to a disk.
 
-`pulling` hands over layers whose digests were checked. Pure. What is larger than allowed, points out of the image or is
+`pull` hands over layers whose digests were checked. Pure. What is larger than allowed, points out of the image or is
 no plain file ends the flash as corrupt.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from typing import IO, TYPE_CHECKING, Final, cast
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.oci.manifests import PATH_LABEL
 
@@ -23,8 +23,8 @@ _OPAQUE: Final = ".wh..wh..opq"
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _STEP: Final = 64 << 10
-_MOST_ENTRIES: Final = 10_000
-_LONGEST_HEADERS: Final = 256 << 10
+_MAX_ENTRIES: Final = 10_000
+_MAX_HEADERS: Final = 256 << 10
 """What may describe one file: a name, attributes, a map of holes. All of it becomes objects, many times as large."""
 
 
@@ -57,10 +57,10 @@ class Unpacked:
             self.size += len(more)
             if self.size > self._allowed:
                 raise Ended(Outcome.CORRUPT, f"the image is larger than {self._allowed} bytes when unpacked")
-            if self.size > self._known + _LONGEST_HEADERS:
+            if self.size > self._known + _MAX_HEADERS:
                 raise Ended(
                     Outcome.CORRUPT,
-                    f"a layer of the image has more than {_LONGEST_HEADERS} bytes of headers for a file",
+                    f"a layer of the image has more than {_MAX_HEADERS} bytes of headers for a file",
                 )
             self._ready += more
         data = bytes(self._ready[:size])
@@ -145,8 +145,8 @@ class Tree:
 
     def _take(self, archive: tarfile.TarFile, member: tarfile.TarInfo, below: set[str]) -> None:
         self._entries += 1
-        if self._entries > _MOST_ENTRIES:
-            raise Ended(Outcome.CORRUPT, f"the image has more than {_MOST_ENTRIES} files")
+        if self._entries > _MAX_ENTRIES:
+            raise Ended(Outcome.CORRUPT, f"the image has more than {_MAX_ENTRIES} files")
         if member.size > self._left:
             raise Ended(Outcome.CORRUPT, f"the image is larger than {self._left} bytes when unpacked")
         path = safe_path(member.name)

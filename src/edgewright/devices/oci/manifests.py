@@ -1,6 +1,6 @@
 """The documents that make an OCI image, and the choices made from them: which entry, which layers, which path.
 
-`pulling` fetches and hands them over. Pure. A document that cannot be read, or that has nothing for the device, ends
+`pull` fetches and hands them over. Pure. A document that cannot be read, or that has nothing for the device, ends
 the flash with the outcome that says so.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from edgewright.api.device_type import same_type
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.reference import is_digest
 from edgewright.devices.drivers.driver import Ended
 

@@ -1,6 +1,6 @@
 """Asks one repository of a registry for manifests and blobs: logs in, follows redirects, tries again, resumes.
 
-`pulling` and `signature` call it. What it hands out has the digest that was asked for. Credentials go to the registry's
+`pull` and `signature` call it. What it hands out has the digest that was asked for. Credentials go to the registry's
 own host and to the token service that it names, over TLS, and nowhere else; plain HTTP is spoken to named hosts only.
 """
 
@@ -16,7 +16,7 @@ from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.reference import Reference, is_digest
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.http import Incoming, Origin, Session, TooLong, origin_of
@@ -27,7 +27,7 @@ from edgewright.devices.oci.manifests import ACCEPT, Descriptor
 
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _SMALL: Final = 64 << 10
-_LONGEST_PAUSE: Final = 10.0
+_MAX_PAUSE: Final = 10.0
 
 T = TypeVar("T")
 
@@ -141,7 +141,7 @@ class Repository:
             if failures >= self._limits.attempts:
                 break
             self._log(f"{name}: {problem}; asking again")
-            await asyncio.sleep(min(_LONGEST_PAUSE, max(after, self._limits.pause * 2 ** (failures - 1))))
+            await asyncio.sleep(min(_MAX_PAUSE, max(after, self._limits.pause * 2 ** (failures - 1))))
         raise Ended(Outcome.FAILED, f"{self._reference.host} did not give {name}: {problem}")
 
     # --- one question, with what stands between it and the answer ----------------------------------------------------

@@ -1,6 +1,6 @@
 """Checks that a key has signed an image, by the signatures that cosign puts beside it in the registry.
 
-`pulling` calls it before anything of the image is unpacked. Whatever is missing, unreadable or wrong is a refusal; a
+`pull` calls it before anything of the image is unpacked. Whatever is missing, unreadable or wrong is a refusal; a
 signature of another image, by another key, counts as none.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.oci.limits import Limits
 from edgewright.devices.oci.manifests import Descriptor, read_document
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SIGNATURE: Final = "dev.cosignproject.cosign/signature"
 PAYLOAD_TYPE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
 _KIND: Final = "cosign container image signature"
-_MOST: Final = 50
+_MAX_COUNT: Final = 50
 
 
 class _Image(msgspec.Struct):
@@ -49,7 +49,7 @@ async def check_signature(repository: Repository, digest: str, public_key: bytes
     except Missing:
         raise Ended(Outcome.REFUSED, f"the image {digest} is not signed: the registry has no {tag}") from None
     layers = read_document(content, f"the signature {tag}").layers or ()
-    for layer in [each for each in layers if each.media_type == PAYLOAD_TYPE][:_MOST]:
+    for layer in [each for each in layers if each.media_type == PAYLOAD_TYPE][:_MAX_COUNT]:
         if await _signs(repository, layer, key, digest, limits):
             return
     raise Ended(Outcome.REFUSED, f"no signature of the image {digest} was made with the key that is asked for")

@@ -17,7 +17,7 @@ from typing import Final, Self, TypeAlias
 Accept: TypeAlias = Callable[[bytes], bool] | Set[str]
 """What is recognised: a function of the DER certificate, or the certificates' SHA-256 fingerprints in hex."""
 
-_LONGEST_REQUEST: Final = 64 << 10
+_MAX_REQUEST: Final = 64 << 10
 _SECONDS: Final = 10.0
 _ANSWERS: Final = {
     HTTPStatus.OK: b'{"status": "Certificate OK"}',
@@ -53,7 +53,7 @@ class AttestationService:
         return f"http://{host}:{port}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._called, self._host, self._port, limit=_LONGEST_REQUEST)
+        self._server = await asyncio.start_server(self._called, self._host, self._port, limit=_MAX_REQUEST)
         return self
 
     async def __aexit__(
@@ -116,6 +116,6 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[str, bytes]:
     first, *lines = head.split("\r\n")
     headers = dict(line.lower().split(":", 1) for line in lines if ":" in line)
     length = int(headers.get("content-length", "0"))
-    if not 0 <= length <= _LONGEST_REQUEST:
+    if not 0 <= length <= _MAX_REQUEST:
         raise ValueError("the request is too long")
     return first.partition(" ")[0], await reader.readexactly(length)

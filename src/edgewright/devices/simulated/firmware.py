@@ -35,8 +35,8 @@ _HASH_FLAG_AT: Final = 23
 _HASH_SIZE: Final = 32
 _CHECKSUM_START: Final = 0xEF
 _BLOCK: Final = 16
-_LONGEST_NAME: Final = 31
-_MOST_SEGMENTS: Final = 16
+_MAX_NAME: Final = 31
+_MAX_SEGMENTS: Final = 16
 # Header, two segments' headers, the descriptor and the end of the last block with the checksum.
 _SMALLEST: Final = _DESCRIPTOR_AT + _DESCRIPTOR.size + _SEGMENT.size + _BLOCK + _HASH_SIZE
 _READ_ONLY_DATA, _INSTRUCTIONS, _ENTRY = 0x3F400020, 0x400D0020, 0x40081000
@@ -145,7 +145,7 @@ def expected_size(beginning: bytes | bytearray) -> int | None:
 
 
 def _segments(content: bytes) -> int:
-    if not 1 <= content[1] <= _MOST_SEGMENTS:
+    if not 1 <= content[1] <= _MAX_SEGMENTS:
         raise BadImage(f"it says that it has {content[1]} segments")
     return content[1]
 
@@ -167,8 +167,8 @@ def _folded(data: bytes) -> int:
 
 def _text(text: str, field: str) -> bytes:
     encoded = text.encode()
-    if len(encoded) > _LONGEST_NAME:
-        raise ValueError(f"the {field} {text!r} is longer than {_LONGEST_NAME} bytes, for which an image has no room")
+    if len(encoded) > _MAX_NAME:
+        raise ValueError(f"the {field} {text!r} is longer than {_MAX_NAME} bytes, for which an image has no room")
     return encoded
 
 

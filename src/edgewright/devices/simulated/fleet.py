@@ -27,7 +27,7 @@ NETWORK: Final = ipaddress.IPv4Network("127.32.0.0/16")
 FIRST_ADDRESS: Final = "127.32.0.1"
 OTA_PORT: Final = 4433
 """Where devices dial in for their firmware; published firmware knows no other."""
-MOST: Final = 10_000
+MAX: Final = 10_000
 """More devices than any machine runs in one process."""
 
 # A listening socket, one from whoever asks, and one that dials.
@@ -37,8 +37,8 @@ _FILES_BESIDE: Final = 200
 
 def check_count(count: int) -> None:
     """ValueError where no fleet has so many devices."""
-    if not 0 < count <= MOST:
-        raise ValueError(f"a fleet has 1 to {MOST} devices, not {count}")
+    if not 0 < count <= MAX:
+        raise ValueError(f"a fleet has 1 to {MAX} devices, not {count}")
 
 
 def check_type(device: str) -> None:

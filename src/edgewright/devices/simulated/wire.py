@@ -21,7 +21,7 @@ from edgewright.devices.simulated.certificates import OTA_AGENT, first_certifica
 
 T = TypeVar("T")
 
-_LONGEST_REQUEST: Final = 8 * 1024
+_MAX_REQUEST: Final = 8 * 1024
 _CHUNK: Final = 16 * 1024
 # So little of what was sent lies in the kernel unread that a slow device is felt by whoever sends.
 _NARROW: Final = 8 * 1024
@@ -69,14 +69,14 @@ class HttpConnection(asyncio.Protocol):
         """Answers the next request; whether there was one."""
         head, gap, rest = self._received.partition(b"\r\n\r\n")
         if not gap:
-            if len(self._received) > _LONGEST_REQUEST:
+            if len(self._received) > _MAX_REQUEST:
                 self._send(Reply(status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE), close=True)
             return False
         first, *lines = head.decode("latin-1").split("\r\n")
         words = first.split(" ")
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         length = headers.get("content-length", "0")
-        if len(words) != 3 or not length.isdecimal() or int(length) > _LONGEST_REQUEST:
+        if len(words) != 3 or not length.isdecimal() or int(length) > _MAX_REQUEST:
             self._send(Reply(status=HTTPStatus.BAD_REQUEST), close=True)
             return False
         if len(rest) < int(length):

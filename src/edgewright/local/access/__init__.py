@@ -1,7 +1,7 @@
 """Who may in, and how one gets in: the control plane's own authority, its users, and the kubeconfigs that name them.
 
-`plane` puts these together. Nothing here opens a port, and nothing here decides what a user may do: whoever is known is
-the administrator.
+`control_plane` puts these together. Nothing here opens a port, and nothing here decides what a user may do: whoever is
+known is the administrator.
 """
 
 from edgewright.local.access.authentication import ADMINISTRATOR, Authentication, User, user_of_connection

@@ -1,7 +1,7 @@
 """The control plane's own certificate authority: what it signs lies in the data directory, and is made when missing.
 
-`plane` asks it at each start for the certificates that it needs; those that are there, fit and last are used as they
-are, for which only `ssl` is needed. A key and its certificate are one file, so that one is never there without the
+`control_plane` asks it at each start for the certificates that it needs; those that are there, fit and last are used as
+they are, for which only `ssl` is needed. A key and its certificate are one file, so that one is never there without the
 other. It never lets anybody else read a key, and never prints one.
 """
 
@@ -38,7 +38,7 @@ _AUTHORITY_LIFE: Final = timedelta(days=3650)
 _SERVER_LIFE: Final = timedelta(days=365)
 # Whoever has the administrator's certificate has copied it somewhere: it is good as long as the authority is.
 _CLIENT_LIFE: Final = _AUTHORITY_LIFE
-_LONGEST_NAME: Final = 64
+_MAX_NAME: Final = 64
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 # A machine without a battery for its clock wakes up in 1970, before it has asked for the time.
 _EARLIEST: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -178,10 +178,8 @@ def client_tls(identity: Identity, authority: Path) -> ssl.SSLContext:
 
 def _subject(user: str, groups: Sequence[str]) -> list[str]:
     for name in (user, *groups):
-        if not 0 < len(name) <= _LONGEST_NAME:
-            raise ConfigError(
-                f"{name!r} cannot stand in a certificate: it takes names of 1 to {_LONGEST_NAME} characters"
-            )
+        if not 0 < len(name) <= _MAX_NAME:
+            raise ConfigError(f"{name!r} cannot stand in a certificate: it takes names of 1 to {_MAX_NAME} characters")
     return [user, *groups]
 
 

@@ -1,6 +1,7 @@
 """All that a control plane needs to let people, programs and its own node in, made or found in its data directory.
 
-`plane` makes one `Entrance` at its start, before it listens. It joins the parts of this package and decides nothing.
+`control_plane` makes one `Entrance` at its start, before it listens. It joins the parts of this package and decides
+nothing.
 """
 
 from __future__ import annotations

@@ -37,14 +37,14 @@ from edgewright.local.apply.ownership import (
     updated,
 )
 from edgewright.local.errors import Refusal, bad_request
-from edgewright.local.quoting import compact
+from edgewright.local.go_format import compact
 from edgewright.runtime.objects import Kind, RawObject
 
 __all__ = ["LAST_APPLIED", "keep_times", "merge", "record"]
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Where client-side apply keeps what was applied."""
-_MOST_ANNOTATION_BYTES: Final = 256 * 1024
+_MAX_ANNOTATION_BYTES: Final = 256 * 1024
 
 
 class _ConflictsError(Exception):
@@ -265,7 +265,7 @@ def _with_last_applied(result: RawObject, wanted: RawObject) -> RawObject:
         others = {name: value for name, value in metadata["annotations"].items() if name != LAST_APPLIED}
         applied["metadata"] = {**metadata, "annotations": others}
     annotations = {**annotations, LAST_APPLIED: compact(applied) + "\n"}
-    if sum(len(f"{name}{value}".encode()) for name, value in annotations.items()) > _MOST_ANNOTATION_BYTES:
+    if sum(len(f"{name}{value}".encode()) for name, value in annotations.items()) > _MAX_ANNOTATION_BYTES:
         del annotations[LAST_APPLIED]
     return {**result, "metadata": {**result["metadata"], "annotations": annotations}}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgewright.local.quoting import number, quote
+from edgewright.local.go_format import number, quote
 
 _TYPES = {dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool", int: "int64"}
 

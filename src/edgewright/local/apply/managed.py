@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from edgewright.local.quoting import compact, number, quote
+from edgewright.local.go_format import compact, number, quote
 from edgewright.runtime.objects import RawObject
 
 FieldSet: TypeAlias = dict[str, Any]

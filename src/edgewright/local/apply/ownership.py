@@ -23,7 +23,7 @@ from edgewright.runtime.objects import RawObject
 
 Versions: TypeAlias = Mapping[str, FieldType]
 """The types of a kind's fields in its other versions, by apiVersion."""
-MOST_UPDATERS: Final = 10
+MAX_UPDATERS: Final = 10
 """How many updaters an object remembers by name; the oldest beyond are remembered together."""
 NEVER_OWNED: Final = managed.of_paths(
     [("f:apiVersion",), ("f:kind",), ("f:metadata",)]
@@ -189,11 +189,11 @@ def stamp(now: datetime) -> str:
 def capped(managers: Managers) -> Managers:
     """The owners with the oldest updaters of each version put together where there are too many."""
     updaters = [owner for owner in managers if owner.operation == managed.UPDATE]
-    if len(updaters) <= MOST_UPDATERS:
+    if len(updaters) <= MAX_UPDATERS:
         return managers
     result = dict(managers)
     updaters.sort(key=lambda each: (managers[each].time or "", identity(each)))
-    excess = len(updaters) - MOST_UPDATERS
+    excess = len(updaters) - MAX_UPDATERS
     first_of_version: dict[str, Owner] = {}
     for owner in updaters:
         if excess <= 0:

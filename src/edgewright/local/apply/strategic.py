@@ -12,7 +12,7 @@ from typing import Any
 from edgewright.local.apply.fieldtypes import FieldType, PatchStrategy
 from edgewright.local.apply.gotext import printed, type_name
 from edgewright.local.errors import Refusal, bad_request
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.runtime.objects import RawObject
 
 DIRECTIVE = "$patch"

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from edgewright.runtime.objects import RawObject
 
-_LONGEST_WRITE = timedelta(minutes=1)
+_MAX_WRITE = timedelta(minutes=1)
 
 
 class Taken(Exception):
@@ -28,9 +28,7 @@ class Reservations:
 
     def used(self, stored: Collection[str], now: datetime) -> set[str]:
         """All that is taken, by stored objects or by writes under way."""
-        for value in [
-            value for value, (_, since) in self._held.items() if value in stored or since + _LONGEST_WRITE < now
-        ]:
+        for value in [value for value, (_, since) in self._held.items() if value in stored or since + _MAX_WRITE < now]:
             del self._held[value]
         return {*stored, *self._held}
 

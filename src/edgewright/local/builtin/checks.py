@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewright.local import names
-from edgewright.local.faults import invalid, required, unsupported
-from edgewright.local.quoting import quote
+from edgewright.local.field_errors import invalid, required, unsupported
+from edgewright.local.go_format import quote
 from edgewright.local.selectors import label_key_faults, label_value_faults
 from edgewright.runtime.errors import Cause
 
@@ -65,8 +65,8 @@ def data_key(path: str, key: str) -> list[Cause]:
 def data_key_faults(key: str) -> list[str]:
     """What is wrong with a key of a ConfigMap or Secret."""
     faults = []
-    if len(key.encode("utf-8", "surrogatepass")) > names.LONGEST_SUBDOMAIN:
-        faults.append(f"must be no more than {names.LONGEST_SUBDOMAIN} bytes")
+    if len(key.encode("utf-8", "surrogatepass")) > names.MAX_SUBDOMAIN:
+        faults.append(f"must be no more than {names.MAX_SUBDOMAIN} bytes")
     if not _KEY_PATTERN.fullmatch(key):
         faults.append(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "

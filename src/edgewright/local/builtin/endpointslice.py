@@ -6,14 +6,14 @@ from typing import Any
 
 from edgewright.local.builtin import checks
 from edgewright.local.builtin.rules import BuiltinRules
-from edgewright.local.faults import duplicate, invalid, required, too_many
+from edgewright.local.field_errors import duplicate, invalid, required, too_many
 from edgewright.local.selectors import label_value_faults
 from edgewright.local.served import Write
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_HINTS = 1000, 100, 20000, 8
+_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20000, 8
 
 
 OURSELVES = frozenset({"", "system:controllers"})
@@ -78,8 +78,8 @@ class EndpointSliceRules(BuiltinRules):
 
 
 def _ports(ports: list[RawObject]) -> list[Cause]:
-    if len(ports) > _MOST_PORTS:
-        return [too_many("ports", len(ports), _MOST_PORTS)]
+    if len(ports) > _MAX_PORTS:
+        return [too_many("ports", len(ports), _MAX_PORTS)]
     causes, seen = [], set()
     for index, port in enumerate(ports):
         path, name = f"ports[{index}]", port["name"]
@@ -95,16 +95,16 @@ def _ports(ports: list[RawObject]) -> list[Cause]:
 
 
 def _endpoints(endpoints: list[RawObject], kind: str, *, loopback: bool) -> list[Cause]:
-    if len(endpoints) > _MOST_ENDPOINTS:
-        return [too_many("endpoints", len(endpoints), _MOST_ENDPOINTS)]
+    if len(endpoints) > _MAX_ENDPOINTS:
+        return [too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)]
     causes = []
     for index, endpoint in enumerate(endpoints):
         path = f"endpoints[{index}]"
         addresses = endpoint.get("addresses") or []
         if not addresses:
             causes.append(required(f"{path}.addresses", "must contain at least 1 address"))
-        elif len(addresses) > _MOST_ADDRESSES:
-            causes.append(too_many(f"{path}.addresses", len(addresses), _MOST_ADDRESSES))
+        elif len(addresses) > _MAX_ADDRESSES:
+            causes.append(too_many(f"{path}.addresses", len(addresses), _MAX_ADDRESSES))
         for place, address in enumerate(addresses):
             causes += _address(f"{path}.addresses[{place}]", address, kind, loopback=loopback)
         if "nodeName" in endpoint:
@@ -141,8 +141,8 @@ def _hints(path: str, hints: RawObject) -> list[Cause]:
     causes: list[Cause] = []
     for field in ("forZones", "forNodes"):
         listed: list[dict[str, Any]] = hints.get(field) or []
-        if len(listed) > _MOST_HINTS:
-            return [*causes, too_many(f"{path}.{field}", len(listed), _MOST_HINTS)]
+        if len(listed) > _MAX_HINTS:
+            return [*causes, too_many(f"{path}.{field}", len(listed), _MAX_HINTS)]
         seen = set()
         for index, hint in enumerate(listed):
             place, name = f"{path}.{field}[{index}].name", hint["name"]

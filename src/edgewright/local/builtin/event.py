@@ -10,7 +10,7 @@ from typing import Final
 
 from edgewright.local.builtin.checks import immutable, qualified_name
 from edgewright.local.builtin.rules import CORE, BuiltinRules, text_at
-from edgewright.local.faults import invalid, required
+from edgewright.local.field_errors import invalid, required
 from edgewright.local.names import subdomain
 from edgewright.local.served import Write
 from edgewright.runtime.errors import Cause
@@ -27,8 +27,8 @@ _NEW_NAMES: Final = {
 }
 _OLD_NAMES: Final = {new: old for old, new in _NEW_NAMES.items()}
 _OBJECT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_LONGEST = 128
-_LONGEST_MESSAGE = 1024
+_MAX_LENGTH = 128
+_MAX_MESSAGE = 1024
 
 
 def _either(*names: str) -> Callable[[RawObject], str]:
@@ -85,10 +85,10 @@ class EventRules(BuiltinRules):
             value = obj.get(name, "")
             if not value:
                 causes.append(required(name))
-            if len(value.encode("utf-8", "surrogatepass")) > _LONGEST:
-                causes.append(invalid(name, "", f"can have at most {_LONGEST} characters"))
-        if len(obj.get("message", "").encode("utf-8", "surrogatepass")) > _LONGEST_MESSAGE:
-            causes.append(invalid("message", "", f"can have at most {_LONGEST_MESSAGE} characters"))
+            if len(value.encode("utf-8", "surrogatepass")) > _MAX_LENGTH:
+                causes.append(invalid(name, "", f"can have at most {_MAX_LENGTH} characters"))
+        if len(obj.get("message", "").encode("utf-8", "surrogatepass")) > _MAX_MESSAGE:
+            causes.append(invalid("message", "", f"can have at most {_MAX_MESSAGE} characters"))
         return causes
 
 

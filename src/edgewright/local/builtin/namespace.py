@@ -6,7 +6,7 @@ from typing import Final
 
 from edgewright.local.builtin.checks import qualified_name
 from edgewright.local.builtin.rules import CORE, BuiltinRules, text_at
-from edgewright.local.faults import invalid
+from edgewright.local.field_errors import invalid
 from edgewright.local.served import Write
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject

@@ -9,7 +9,7 @@ from edgewright.local.builtin import checks, quantities
 from edgewright.local.builtin.containers import resource_amount
 from edgewright.local.builtin.podspec import TAINT_EFFECTS
 from edgewright.local.builtin.rules import CORE, BuiltinRules, flag_at
-from edgewright.local.faults import duplicate, forbidden, invalid
+from edgewright.local.field_errors import duplicate, forbidden, invalid
 from edgewright.local.selectors import label_value_faults
 from edgewright.local.served import Write
 from edgewright.runtime.errors import Cause

@@ -15,8 +15,8 @@ from edgewright.local.builtin.podupdate import changed_spec, changed_status
 from edgewright.local.builtin.quantities import value as amount_of
 from edgewright.local.builtin.rules import CORE, BuiltinRules, flag_at, text_at
 from edgewright.local.errors import Refusal, bad_request, conflict, forbidden
-from edgewright.local.faults import forbidden as forbidden_field
-from edgewright.local.faults import required, unsupported
+from edgewright.local.field_errors import forbidden as forbidden_field
+from edgewright.local.field_errors import required, unsupported
 from edgewright.local.names import label
 from edgewright.local.served import Write
 from edgewright.runtime.errors import Cause

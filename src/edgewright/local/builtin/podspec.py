@@ -11,7 +11,7 @@ from typing import Any
 from edgewright.local.builtin import checks
 from edgewright.local.builtin.containers import account_number, all_containers, surrounded_images
 from edgewright.local.builtin.volumes import volumes
-from edgewright.local.faults import duplicate, forbidden, invalid, required, unsupported
+from edgewright.local.field_errors import duplicate, forbidden, invalid, required, unsupported
 from edgewright.local.selectors import label_value_faults
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
@@ -19,7 +19,7 @@ from edgewright.runtime.objects import RawObject
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_MOST_NAMESERVERS, _MOST_SEARCHES, _LONGEST_SEARCH = 3, 32, 2048
+_MAX_NAMESERVERS, _MAX_SEARCHES, _MAX_SEARCH = 3, 32, 2048
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
@@ -118,17 +118,17 @@ def _dns(spec: RawObject, path: str) -> list[Cause]:
     if config is None:
         return []
     causes = []
-    if len(servers) > _MOST_NAMESERVERS:
-        why = f"must not have more than {_MOST_NAMESERVERS} nameservers"
+    if len(servers) > _MAX_NAMESERVERS:
+        why = f"must not have more than {_MAX_NAMESERVERS} nameservers"
         causes.append(invalid(f"{path}.nameservers", servers, why))
     for index, server in enumerate(servers):
         causes += checks.ip(f"{path}.nameservers[{index}]", server)
     searches = config.get("searches") or []
-    if len(searches) > _MOST_SEARCHES:
-        why = f"must not have more than {_MOST_SEARCHES} search paths"
+    if len(searches) > _MAX_SEARCHES:
+        why = f"must not have more than {_MAX_SEARCHES} search paths"
         causes.append(invalid(f"{path}.searches", searches, why))
-    if len(" ".join(searches)) > _LONGEST_SEARCH:
-        why = f"must not have more than {_LONGEST_SEARCH} characters (including spaces) in the search list"
+    if len(" ".join(searches)) > _MAX_SEARCH:
+        why = f"must not have more than {_MAX_SEARCH} characters (including spaces) in the search list"
         causes.append(invalid(f"{path}.searches", searches, why))
     for index, search in enumerate(searches):
         if search != ".":

@@ -11,8 +11,8 @@ from typing import Any
 from edgewright.local.builtin import checks
 from edgewright.local.builtin.containers import surrounded_images
 from edgewright.local.builtin.podspec import tolerations
-from edgewright.local.faults import forbidden, invalid, required
-from edgewright.local.quoting import compact
+from edgewright.local.field_errors import forbidden, invalid, required
+from edgewright.local.go_format import compact
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

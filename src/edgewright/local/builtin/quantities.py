@@ -17,7 +17,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY_NAMES = {power: name for name, power in _BINARY.items()}
 _DECIMAL_NAMES = {power: name for name, power in _DECIMAL.items()}
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})")
-_LONGEST = 256
+_MAX_LENGTH = 256
 """Longer texts are no quantities here: nobody means so many digits."""
 _LARGEST = 2**63 - 1
 _FINEST = 10**9
@@ -43,7 +43,7 @@ class _Parts:
 
 
 def _parts(text: str) -> _Parts:
-    found = _SHAPE.fullmatch(text) if len(text) <= _LONGEST else None
+    found = _SHAPE.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if not text or found is None:
         raise QuantityError(f"quantities must match the regular expression '{PATTERN}'")
     sign, whole, _, fraction, suffix = found.groups()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from edgewright.local.builtin.forms import WrongType, form
+from edgewright.local.builtin.go_structs import WrongType, form
 from edgewright.local.errors import bad_request
 from edgewright.local.served import Rules
 from edgewright.runtime.objects import RawObject

@@ -11,7 +11,7 @@ from edgewright.local.builtin.checks import address
 from edgewright.local.builtin.rules import CORE, BuiltinRules, text_at
 from edgewright.local.errors import internal_error
 from edgewright.local.errors import invalid as invalid_object
-from edgewright.local.faults import invalid
+from edgewright.local.field_errors import invalid
 from edgewright.local.served import Write
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import Kind, RawObject

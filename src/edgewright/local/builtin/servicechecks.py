@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 
 from edgewright.local.builtin import checks
-from edgewright.local.faults import duplicate, forbidden, invalid, required
+from edgewright.local.field_errors import duplicate, forbidden, invalid, required
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 
@@ -19,7 +19,7 @@ _FAMILIES = ("IPv4", "IPv6")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
-_LONGEST_AFFINITY = 86400
+_MAX_AFFINITY = 86400
 _SET_ONCE = "may not change once set"
 
 
@@ -137,8 +137,8 @@ def _affinity(spec: RawObject) -> list[Cause]:
     causes = checks.supported("spec.sessionAffinity", spec["sessionAffinity"], ("ClientIP", "None"))
     if spec["sessionAffinity"] == "ClientIP":
         seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
-        if not 0 < seconds <= _LONGEST_AFFINITY:
-            why = f"must be greater than 0 and less than {_LONGEST_AFFINITY}"
+        if not 0 < seconds <= _MAX_AFFINITY:
+            why = f"must be greater than 0 and less than {_MAX_AFFINITY}"
             causes.append(invalid("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, why))
     return causes
 

@@ -1,7 +1,7 @@
 """Reads the values of built-in kinds from JSON as Go reads them into its types: checked, and in canonical form.
 
-`forms` puts these together into whole objects. Each reader gives the value to store or raises `WrongValue` with what Go
-would say; none of them sees a null.
+`go_structs` puts these together into whole objects. Each reader gives the value to store or raises `WrongValue` with
+what Go would say; none of them sees a null.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from edgewright.local.builtin import quantities
-from edgewright.local.quoting import json_number, quote
+from edgewright.local.go_format import json_number, quote
 
 Reader = Callable[[Any], Any]
 _TIME = re.compile(

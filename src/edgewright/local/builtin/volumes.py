@@ -8,7 +8,7 @@ from edgewright.local.builtin import checks
 from edgewright.local.builtin.containers import relative_path
 from edgewright.local.builtin.downward import field_reference, resource_reference
 from edgewright.local.builtin.quantities import value as amount_of
-from edgewright.local.faults import duplicate, forbidden, invalid, required, unsupported
+from edgewright.local.field_errors import duplicate, forbidden, invalid, required, unsupported
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 
@@ -20,7 +20,7 @@ _SOURCES = (
 )
 _HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _MODE_RULE = "must be a number between 0 and 0777 (octal), both inclusive"
-_SHORTEST_TOKEN, _LONGEST_TOKEN = 600, 2**32
+_SHORTEST_TOKEN, _MAX_TOKEN = 600, 2**32
 
 
 def volumes(listed: list[RawObject], path: str) -> tuple[set[str], list[Cause]]:
@@ -167,7 +167,7 @@ def _token(token: RawObject, place: str, path: str) -> list[Cause]:
     if seconds < _SHORTEST_TOKEN:
         why = "may not specify a duration less than 10 minutes"
         causes.append(invalid(f"{place}.expirationSeconds", seconds, why))
-    if seconds > _LONGEST_TOKEN:
+    if seconds > _MAX_TOKEN:
         why = "may not specify a duration larger than 2^32 seconds"
         causes.append(invalid(f"{place}.expirationSeconds", seconds, why))
     if not token["path"]:

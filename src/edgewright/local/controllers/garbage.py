@@ -37,8 +37,8 @@ from edgewright.runtime import (
     Resource,
     Result,
     SystemClock,
-    again,
     logs,
+    requeue_after,
 )
 from edgewright.runtime.client import Unread
 from edgewright.runtime.errors import NotFound
@@ -143,7 +143,7 @@ class GarbageCollector:
         if not live.deleting:
             await self._judge(member, live)
         elif not self.synced and not {ORPHAN, FOREGROUND}.isdisjoint(live.metadata.finalizers):
-            return again(_UNLISTED_SECONDS)  # who belongs to it is not known yet
+            return requeue_after(_UNLISTED_SECONDS)  # who belongs to it is not known yet
         elif ORPHAN in live.metadata.finalizers:
             await self._leave_behind(member, live)
         elif FOREGROUND in live.metadata.finalizers:
@@ -193,7 +193,7 @@ class GarbageCollector:
             return DONE  # it is looked at again when one of them goes
         async for _, child in self._dependents_now(member):
             if any(own.uid == member.uid and own.block_owner_deletion for own in child.metadata.owner_references):
-                return again(_UNLISTED_SECONDS)  # its watch is behind
+                return requeue_after(_UNLISTED_SECONDS)  # its watch is behind
         await self._without_finalizer(member, live, FOREGROUND)
         return DONE
 

@@ -31,7 +31,7 @@ from edgewright.runtime import (
     Resource,
     Result,
     SystemClock,
-    again,
+    requeue_after,
 )
 from edgewright.runtime.errors import KubernetesError, MethodNotAllowed, NotFound
 
@@ -171,7 +171,7 @@ class _Deletion:
             await self._finalize(namespace)
             return DONE
         passes = self._passes[namespace.metadata.uid] = self._passes[namespace.metadata.uid] + 1
-        return again(min(_SOON * 2 ** min(passes - 1, 10), _LATE))
+        return requeue_after(min(_SOON * 2 ** min(passes - 1, 10), _LATE))
 
     async def _empty(self, namespace: Namespace) -> Findings:
         """Asks for the deletion of everything; Pods alone as long as there are any."""

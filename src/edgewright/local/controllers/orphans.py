@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from edgewright.local.controllers.resources import Node, Pod
-from edgewright.runtime import DONE, Clock, Condition, For, Key, Manager, Maps, Result, SystemClock, again
+from edgewright.runtime import DONE, Clock, Condition, For, Key, Manager, Maps, Result, SystemClock, requeue_after
 from edgewright.runtime.errors import NotFound
 
 QUARANTINE = 40.0
@@ -61,14 +61,14 @@ class _Orphans:
             self._alone[key] = pod.metadata.uid, now
             since = now
         if (left := since + QUARANTINE - now) > 0:
-            return again(left)
+            return requeue_after(left)
         if await self._nodes.fetch(_node_of(pod)) is not None:
             return DONE
         # A finalizer may hold it: then it is tried again after as long a time, and not at every change of it.
         self._alone[key] = pod.metadata.uid, now
         with suppress(NotFound):
             await self._end(pod)
-        return again(QUARANTINE)
+        return requeue_after(QUARANTINE)
 
     async def _end(self, pod: Pod) -> None:
         """Says that the Pod has failed, unless it has ended already, and removes it at once."""

@@ -1,6 +1,6 @@
 """Gives each new Pod a Node: binds it to one that fits, or says on the Pod why there is none.
 
-`add` registers it as the scheduler `default-scheduler`; `fitting` decides. A Pod that fits nowhere is looked at again
+`add` registers it as the scheduler `default-scheduler`; `node_fit` decides. A Pod that fits nowhere is looked at again
 when a Node changes in a way that matters. It never moves a Pod and never evicts one.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from edgewright.local.controllers.fitting import choose, waits_for_a_node
+from edgewright.local.controllers.node_fit import choose, waits_for_a_node
 from edgewright.local.controllers.resources import Node, Pod
 from edgewright.runtime import DONE, Change, Clock, Condition, For, Key, Manager, Maps, Result, SystemClock
 from edgewright.runtime.errors import Conflict, NotFound

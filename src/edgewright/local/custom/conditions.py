@@ -1,7 +1,7 @@
 """The conditions of a CustomResourceDefinition and its state by them, as plain functions on the object.
 
-`definition` sets one when a deletion begins and `following` sets the others. A condition keeps the time of its last
-change as long as its status stays the same.
+`definition` sets one when a deletion begins and `crd_controller` sets the others. A condition keeps the time of its
+last change as long as its status stays the same.
 """
 
 from __future__ import annotations

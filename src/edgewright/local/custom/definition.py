@@ -1,18 +1,18 @@
 """The rules of CustomResourceDefinition: what is filled in, what is refused, and how a deletion begins.
 
 `builtin` serves the kind with these. They are functions of the object alone; that names may be taken already is found
-out later, by `following`.
+out later, by `crd_controller`.
 """
 
 from __future__ import annotations
 
-from edgewright.local import faults
+from edgewright.local import field_errors
 from edgewright.local.builtin.rules import BuiltinRules
 from edgewright.local.custom.conditions import CLEANUP, find, is_true, set_condition, terminating
 from edgewright.local.custom.spec_checks import approval_faults, names_faults, spec_faults
 from edgewright.local.custom.structure import children
 from edgewright.local.errors import Cause
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.local.schema import formats
 from edgewright.local.served import Rules, Write
 from edgewright.runtime.objects import RawObject
@@ -84,7 +84,7 @@ class DefinitionRules(BuiltinRules):
         if spec.get("preserveUnknownFields") and not (old or {}).get("spec", {}).get("preserveUnknownFields"):
             instead = "set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
             why = f"cannot set to true, {instead}"
-            found.append(faults.invalid("spec.preserveUnknownFields", True, why))
+            found.append(field_errors.invalid("spec.preserveUnknownFields", True, why))
         return found
 
     def warnings(self, obj: RawObject, old: RawObject | None, write: Write) -> list[str]:
@@ -130,7 +130,7 @@ def _name_faults(obj: RawObject) -> list[Cause]:
     wanted = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
     if name == wanted:
         return []
-    return [faults.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
+    return [field_errors.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
 
 
 def _changed_faults(obj: RawObject, old: RawObject) -> list[Cause]:
@@ -143,17 +143,17 @@ def _changed_faults(obj: RawObject, old: RawObject) -> list[Cause]:
         for name in path:
             new, before = new.get(name, ""), before.get(name, "")
         if new != before:
-            found.append(faults.invalid(f"spec.{'.'.join(path)}", new, "field is immutable"))
+            found.append(field_errors.invalid(f"spec.{'.'.join(path)}", new, "field is immutable"))
     return found
 
 
 def _stored_faults(stored: list[str] | None, versions: list[RawObject]) -> list[Cause]:
     path = "status.storedVersions"
     if not stored:
-        return [faults.invalid(path, stored, "must have at least one stored version")]
+        return [field_errors.invalid(path, stored, "must have at least one stored version")]
     named = {version.get("name") for version in versions}
     found = [
-        faults.invalid(path, stored, f"must have the storage version {version['name']}")
+        field_errors.invalid(path, stored, f"must have the storage version {version['name']}")
         for version in versions
         if version.get("storage") and version["name"] not in stored
     ]
@@ -164,7 +164,7 @@ def _stored_faults(stored: list[str] | None, versions: list[RawObject]) -> list[
                 f"spec.versions until a storage migration ensures no data remains persisted in {name} and "
                 f"removes {name} from status.storedVersions"
             )
-            found.append(faults.invalid(f"{path}[{index}]", name, why))
+            found.append(field_errors.invalid(f"{path}[{index}]", name, why))
     return found
 
 

@@ -1,7 +1,7 @@
 """Custom kinds: what a CustomResourceDefinition asks to be served, and what happens to the objects of such a kind.
 
-`following` calls `served` for each definition whose names are accepted; the request path calls the rules. Everything
-that a schema decides is left to `schema`; nothing here reads a store.
+`crd_controller` calls `served` for each definition whose names are accepted; the request path calls the rules.
+Everything that a schema decides is left to `schema`; nothing here reads a store.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-from edgewright.local import faults
+from edgewright.local import field_errors
 from edgewright.local import schema as schemas
 from edgewright.local.custom import metadata
 from edgewright.local.custom.conditions import is_true
@@ -21,7 +21,7 @@ from edgewright.local.custom.replicas import replicas_faults
 from edgewright.local.custom.versions import preference
 from edgewright.local.custom.warnings import finalizer_warnings
 from edgewright.local.errors import Cause, bad_request, forbidden
-from edgewright.local.quoting import plain, quote
+from edgewright.local.go_format import plain, quote
 from edgewright.local.served import Rules, ScalePaths, Served, Subresource, Write
 from edgewright.runtime.objects import Kind, RawObject
 
@@ -219,7 +219,7 @@ class CustomRules(Rules):
     def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
         """What the schema, its rules and the scale subresource find wrong."""
         wrong = [
-            faults.invalid(name, obj.get(name), f"must be {wanted}")
+            field_errors.invalid(name, obj.get(name), f"must be {wanted}")
             for name, wanted in (("kind", self.kind.kind), ("apiVersion", self.kind.api_version))
             if obj.get(name) != wanted
         ]

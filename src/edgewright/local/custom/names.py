@@ -1,7 +1,7 @@
 """Who may have which name: definitions of a group must not claim what another one, or a built-in kind, already has.
 
-`following` asks for every definition whose names are not settled. The answer is data: the names that are accepted and
-the condition that says so; nothing is written here.
+`crd_controller` asks for every definition whose names are not settled. The answer is data: the names that are accepted
+and the condition that says so; nothing is written here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.local.served import Served
 from edgewright.runtime.objects import RawObject
 

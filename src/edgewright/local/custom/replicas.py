@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgewright.local import faults
+from edgewright.local import field_errors
 from edgewright.local.errors import Cause
-from edgewright.local.quoting import compact
+from edgewright.local.go_format import compact
 from edgewright.local.served import ScalePaths
 from edgewright.runtime.objects import RawObject
 
@@ -65,4 +65,4 @@ def _accessor_error(path: Sequence[str], value: Any, wanted: str) -> str:
 
 
 def _invalid(path: Sequence[str], value: Any, why: str) -> Cause:
-    return faults.invalid("." + ".".join(path), value, why)
+    return field_errors.invalid("." + ".".join(path), value, why)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgewright.local import faults
+from edgewright.local import field_errors
 from edgewright.local import schema as schemas
 from edgewright.local.custom.paths import PathFault, follow
 from edgewright.local.custom.structure import structural_faults, supported
@@ -64,12 +64,12 @@ def schema_faults(schema: RawObject, path: str, *, status: bool) -> list[Cause]:
 def _root_faults(schema: RawObject, path: str, *, status: bool) -> Iterator[Cause]:
     if status and schema.get("type", "object") != "object":
         why = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-        yield faults.invalid(f"{path}.type", schema["type"], why)
+        yield field_errors.invalid(f"{path}.type", schema["type"], why)
     elif status and not set(schema) <= _AT_ROOT:
         why = f"only {_ROOT_WORDS} fields are allowed at the root of the schema if the status subresource is enabled"
-        yield faults.invalid(path, schema, why)
+        yield field_errors.invalid(path, schema, why)
     if schema.get("nullable"):
-        yield faults.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
+        yield field_errors.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
 
 
 # Defaults
@@ -92,7 +92,7 @@ def _default_fault(schema: RawObject, path: str) -> Iterator[Cause]:
     own = {name: said for name, said in schema.items() if name != "default"}
     compiled = schemas.compile({"type": "object", "properties": {"default": own}})
     if compiled.prune({"default": value})[1]:
-        yield faults.invalid(f"{path}.default", value, "must not have unknown fields")
+        yield field_errors.invalid(f"{path}.default", value, "must not have unknown fields")
     for cause in compiled.validate({"default": value}):
         below = cause.field.removeprefix("default")
         field = f"{path}.default{'.' if below.startswith('[') else ''}{below}"
@@ -107,11 +107,11 @@ def _openapi_faults(schema: RawObject, path: str, where: _Where) -> Iterator[Cau
     yield from _word_faults(schema, path, where)
     if schema.get("uniqueItems"):
         why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield faults.forbidden(f"{path}.uniqueItems", why)
+        yield field_errors.forbidden(f"{path}.uniqueItems", why)
     further = schema.get("additionalProperties")
     if schema.get("properties") and further is not None and further is not True:
         why = "additionalProperties and properties are mutual exclusive"
-        yield faults.forbidden(f"{path}.additionalProperties", why)
+        yield field_errors.forbidden(f"{path}.additionalProperties", why)
     below = replace(where, root=False)
     if isinstance(further, dict):
         inside = below
@@ -130,7 +130,7 @@ def _openapi_faults(schema: RawObject, path: str, where: _Where) -> Iterator[Cau
     for index, child in enumerate(items if isinstance(items, list) else ()):
         yield from _openapi_faults(child, f"{path}.items[{index}]", below)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield faults.invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+        yield field_errors.invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     yield from _map_faults(schema, path)
     yield from _list_faults(schema, path)
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
@@ -150,18 +150,20 @@ def _property_faults(schema: RawObject, path: str, where: _Where) -> Iterator[Ca
 def _word_faults(schema: RawObject, path: str, where: _Where) -> Iterator[Cause]:
     kind = schema.get("type", "")
     if kind and kind not in _TYPES:
-        yield faults.unsupported(f"{path}.type", kind, _TYPES)
+        yield field_errors.unsupported(f"{path}.type", kind, _TYPES)
     if schema.get("default") is not None and where.no_defaults:
-        yield faults.forbidden(f"{path}.default", f"must not be set {where.no_defaults}")
+        yield field_errors.forbidden(f"{path}.default", f"must not be set {where.no_defaults}")
     for name in _UNSUPPORTED:
         if name in schema:
-            yield faults.forbidden(f"{path}.{name}", f"{name} is not supported")
+            yield field_errors.forbidden(f"{path}.{name}", f"{name} is not supported")
     if kind == "null":
-        yield faults.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+        yield field_errors.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     if isinstance(schema.get("items"), list):
-        yield faults.forbidden(f"{path}.items", "items must be a schema object and not an array")
+        yield field_errors.forbidden(f"{path}.items", "items must be a schema object and not an array")
     if where.in_metadata and schema.get("x-kubernetes-embedded-resource"):
-        yield faults.forbidden(f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta")
+        yield field_errors.forbidden(
+            f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta"
+        )
 
 
 # Lists and maps
@@ -173,14 +175,14 @@ def _map_faults(schema: RawObject, path: str) -> Iterator[Cause]:
         return
     yield from _must_be(schema, "object", "x-kubernetes-map-type", path)
     if map_type not in ("atomic", "granular"):
-        yield faults.unsupported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+        yield field_errors.unsupported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
 
 
 def _must_be(schema: RawObject, kind: str, word: str, path: str) -> Iterator[Cause]:
     if schema.get("type") != kind:
         why = f"must be {kind} if {word} is specified"
         said = schema.get("type")
-        yield faults.invalid(f"{path}.type", said, why) if said else faults.required(f"{path}.type", why)
+        yield field_errors.invalid(f"{path}.type", said, why) if said else field_errors.required(f"{path}.type", why)
 
 
 def _list_faults(schema: RawObject, path: str) -> Iterator[Cause]:
@@ -191,10 +193,10 @@ def _list_faults(schema: RawObject, path: str) -> Iterator[Cause]:
         if not wrong and list_type == "set":
             yield from _set_faults(schema.get("items"), path)
         if list_type not in ("atomic", "set", "map"):
-            yield faults.unsupported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
+            yield field_errors.unsupported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
     if keys and list_type != "map":
         field, why = f"{path}.x-kubernetes-list-type", "must be map if x-kubernetes-list-map-keys is non-empty"
-        yield faults.required(field, why) if list_type is None else faults.invalid(field, list_type, why)
+        yield field_errors.required(field, why) if list_type is None else field_errors.invalid(field, list_type, why)
     if list_type == "map":
         yield from _list_map_faults(schema.get("items"), keys, path)
     if list_type in ("map", "set") and isinstance(schema.get("items"), dict):
@@ -207,47 +209,49 @@ def _set_faults(items: Any, path: str) -> Iterator[Cause]:
     why = "must be atomic as item of a list with x-kubernetes-list-type=set"
     list_type = items.get("x-kubernetes-list-type")
     if items.get("type") == "array" and list_type not in (None, "atomic"):
-        yield faults.invalid(f"{path}.items.x-kubernetes-list-type", list_type, why)
+        yield field_errors.invalid(f"{path}.items.x-kubernetes-list-type", list_type, why)
     if items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
-        yield faults.invalid(f"{path}.items.x-kubernetes-map-type", list_type, why)
+        yield field_errors.invalid(f"{path}.items.x-kubernetes-map-type", list_type, why)
 
 
 def _list_map_faults(items: Any, keys: list[str], path: str) -> Iterator[Cause]:
     at = f"{path}.x-kubernetes-list-map-keys"
     if not keys:
-        yield faults.required(at, "must not be empty if x-kubernetes-list-type is map")
+        yield field_errors.required(at, "must not be empty if x-kubernetes-list-type is map")
     if items is None:
-        yield faults.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+        yield field_errors.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
     elif not isinstance(items, dict):
-        yield faults.invalid(f"{path}.items", items, "must only have a single schema if x-kubernetes-list-type is map")
+        yield field_errors.invalid(
+            f"{path}.items", items, "must only have a single schema if x-kubernetes-list-type is map"
+        )
     elif items.get("type") != "object":
         why = "must be object if parent array's x-kubernetes-list-type is map"
-        yield faults.invalid(f"{path}.items.type", items.get("type", ""), why)
+        yield field_errors.invalid(f"{path}.items.type", items.get("type", ""), why)
     else:
         for index, key in enumerate(keys):
             known = (items.get("properties") or {}).get(key)
             if known is None:
-                yield faults.invalid(at, keys, "entries must all be names of item properties")
+                yield field_errors.invalid(at, keys, "entries must all be names of item properties")
             elif known.get("type") in ("array", "object"):
                 why = "must be a scalar type if parent array's x-kubernetes-list-type is map"
-                yield faults.invalid(f"{path}.items.properties[{key}].type", "object", why)
+                yield field_errors.invalid(f"{path}.items.properties[{key}].type", "object", why)
             if key in keys[:index]:
-                yield faults.invalid(at, keys, "must not contain duplicate entries")
+                yield field_errors.invalid(at, keys, "must not contain duplicate entries")
 
 
 def _item_faults(items: RawObject, list_type: str, keys: list[str], path: str) -> Iterator[Cause]:
     if items.get("nullable"):
         why = f"cannot be nullable when x-kubernetes-list-type is {list_type}"
-        yield faults.forbidden(f"{path}.items.nullable", why)
+        yield field_errors.forbidden(f"{path}.items.nullable", why)
     for key in keys if list_type == "map" else ():
         known = (items.get("properties") or {}).get(key)
         if known is None:
             continue
         at, so = f"{path}.items.properties[{key}]", "this property is in x-kubernetes-list-map-keys, so it"
         if key not in (items.get("required") or ()) and known.get("default") is None:
-            yield faults.required(f"{at}.default", f"{so} must have a default or be a required property")
+            yield field_errors.required(f"{at}.default", f"{so} must have a default or be a required property")
         if known.get("nullable"):
-            yield faults.forbidden(f"{at}.nullable", f"{so} cannot be nullable")
+            yield field_errors.forbidden(f"{at}.nullable", f"{so} cannot be nullable")
 
 
 # Rules, but for what CEL says of them
@@ -256,18 +260,18 @@ def _item_faults(items: RawObject, list_type: str, keys: list[str], path: str) -
 def _rule_faults(schema: RawObject, rule: RawObject, path: str) -> Iterator[Cause]:
     text, message = str(rule.get("rule", "")).strip(), str(rule.get("message", ""))
     if not text:
-        yield faults.required(f"{path}.rule", "rule is not specified")
+        yield field_errors.required(f"{path}.rule", "rule is not specified")
     elif message and not message.strip():
-        yield faults.invalid(f"{path}.message", message, "must be non-empty if specified")
+        yield field_errors.invalid(f"{path}.message", message, "must be non-empty if specified")
     elif _has_lines(message.strip()):
-        yield faults.invalid(f"{path}.message", message, "must not contain line breaks")
+        yield field_errors.invalid(f"{path}.message", message, "must not contain line breaks")
     elif _has_lines(text) and not message.strip():
-        yield faults.required(f"{path}.message", "message must be specified if rule contains line breaks")
+        yield field_errors.required(f"{path}.message", "message must be specified if rule contains line breaks")
     expression = str(rule.get("messageExpression", ""))
     if expression and not expression.strip():
-        yield faults.required(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
+        yield field_errors.required(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
     if rule.get("reason") is not None and rule["reason"] not in _REASONS:
-        yield faults.unsupported(f"{path}.reason", rule["reason"], _REASONS)
+        yield field_errors.unsupported(f"{path}.reason", rule["reason"], _REASONS)
     yield from _field_path_faults(schema, str(rule.get("fieldPath", "")), f"{path}.fieldPath")
 
 
@@ -275,13 +279,13 @@ def _field_path_faults(schema: RawObject, said: str, path: str) -> Iterator[Caus
     if not said:
         return
     if not said.strip():
-        yield faults.invalid(path, said, "must be non-empty if specified")
+        yield field_errors.invalid(path, said, "must be non-empty if specified")
     if _has_lines(said):
-        yield faults.invalid(path, said, "must not contain line breaks")
+        yield field_errors.invalid(path, said, "must not contain line breaks")
     try:
         follow(said, schema)
     except PathFault:
-        yield faults.invalid(path, said, "must be a valid path")
+        yield field_errors.invalid(path, said, "must be a valid path")
 
 
 def _has_lines(text: str) -> bool:

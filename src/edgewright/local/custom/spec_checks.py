@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from edgewright.local import faults, names
+from edgewright.local import field_errors, names
 from edgewright.local.custom.paths import PathFault, follow
 from edgewright.local.custom.schema_checks import schema_faults
 from edgewright.local.errors import Cause
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.runtime.objects import RawObject
 
 APPROVED = "api-approved.kubernetes.io"
 _COLUMN_TYPES = "boolean,date,integer,number,string"
 _COLUMN_FORMATS = "byte,date,date-time,double,float,int32,int64,password"
-_MOST_SELECTABLE = 8
+_MAX_SELECTABLE = 8
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
@@ -40,15 +40,15 @@ def names_faults(kind_names: RawObject, path: str) -> Iterator[Cause]:
     for field in ("plural", "singular"):
         name = kind_names.get(field, "")
         if name and (wrong := names.label1035(name)):
-            yield faults.invalid(f"{path}.{field}", name, ",".join(wrong))
+            yield field_errors.invalid(f"{path}.{field}", name, ",".join(wrong))
     for field in ("kind", "listKind"):
         name = kind_names.get(field, "")
         if name and (wrong := names.label1035(name.lower())):
             why = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
-            yield faults.invalid(f"{path}.{field}", name, why)
+            yield field_errors.invalid(f"{path}.{field}", name, why)
     yield from _labels(kind_names.get("shortNames"), f"{path}.shortNames")
     if kind_names.get("kind") and kind_names["kind"] == kind_names.get("listKind"):
-        yield faults.invalid(f"{path}.listKind", kind_names["kind"], "kind and listKind may not be the same")
+        yield field_errors.invalid(f"{path}.listKind", kind_names["kind"], "kind and listKind may not be the same")
     yield from _labels(kind_names.get("categories"), f"{path}.categories")
 
 
@@ -65,10 +65,10 @@ def approval_faults(crd: RawObject, old: RawObject | None) -> Iterator[Cause]:
         f"protected groups must have approval annotation {quote(APPROVED)}",
     )
     if state == "missing":
-        yield faults.required(field, f"{must}, {_SEE}")
+        yield field_errors.required(field, f"{must}, {_SEE}")
     else:
         why = f'{must} with either a URL or a reason starting with "unapproved", {_SEE}'
-        yield faults.invalid(field, crd["metadata"]["annotations"][APPROVED], why)
+        yield field_errors.invalid(field, crd["metadata"]["annotations"][APPROVED], why)
 
 
 def _approval(crd: RawObject) -> str:
@@ -87,25 +87,25 @@ def _approval(crd: RawObject) -> str:
 def _labels(values: Any, path: str) -> Iterator[Cause]:
     for index, name in enumerate(values or ()):
         if wrong := names.label1035(name):
-            yield faults.invalid(f"{path}[{index}]", name, ",".join(wrong))
+            yield field_errors.invalid(f"{path}[{index}]", name, ",".join(wrong))
 
 
 def _where_faults(spec: RawObject) -> Iterator[Cause]:
     group = spec.get("group", "")
     if not group:
-        yield faults.required("spec.group")
+        yield field_errors.required("spec.group")
     elif wrong := names.subdomain(group):
-        yield faults.invalid("spec.group", group, ",".join(wrong))
+        yield field_errors.invalid("spec.group", group, ",".join(wrong))
     elif "." not in group:
-        yield faults.invalid("spec.group", group, "should be a domain with at least one dot")
+        yield field_errors.invalid("spec.group", group, "should be a domain with at least one dot")
     yield from _one_of(spec.get("scope", ""), ("Cluster", "Namespaced"), "spec.scope")
 
 
 def _one_of(value: str, choices: tuple[str, ...], path: str) -> Iterator[Cause]:
     if not value:
-        yield faults.required(path)
+        yield field_errors.required(path)
     elif value not in choices:
-        yield faults.unsupported(path, value, choices)
+        yield field_errors.unsupported(path, value, choices)
 
 
 def _versions_faults(spec: RawObject) -> Iterator[Cause]:
@@ -113,21 +113,21 @@ def _versions_faults(spec: RawObject) -> Iterator[Cause]:
     schemas = [_schema(version) for version in versions]
     for index, schema in enumerate(schemas):
         if schema is None:
-            yield faults.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+            yield field_errors.required(f"spec.versions[{index}].schema.openAPIV3Schema")
     apart = {field for field in _PER_VERSION if not _alike(versions, field)}
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
         if wrong := names.label1035(version.get("name", "")):
-            yield faults.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
+            yield field_errors.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
         yield from _deprecation_faults(version, f"{path}.deprecationWarning")
         yield from _version_faults(version, apart, path, schema_word="schema")
     if len({version.get("name") for version in versions}) != len(versions):
-        yield faults.invalid("spec.versions", _shown(spec.get("versions")), "must contain unique version names")
+        yield field_errors.invalid("spec.versions", _shown(spec.get("versions")), "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         why = "must have exactly one version marked as storage version"
-        yield faults.invalid("spec.versions", _shown(spec.get("versions")), why)
+        yield field_errors.invalid("spec.versions", _shown(spec.get("versions")), why)
     if versions and (wrong := names.label1035(versions[0].get("name", ""))):
-        yield faults.invalid("spec.version", versions[0].get("name", ""), ",".join(wrong))
+        yield field_errors.invalid("spec.version", versions[0].get("name", ""), ",".join(wrong))
 
 
 _PER_VERSION = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
@@ -197,17 +197,17 @@ def _deprecation_faults(version: RawObject, path: str) -> Iterator[Cause]:
     if warning is None:
         return
     if not version.get("deprecated"):
-        yield faults.invalid(path, warning, "can only be set for deprecated versions")
+        yield field_errors.invalid(path, warning, "can only be set for deprecated versions")
         return
     if len(warning.encode()) > 256:
-        yield faults.invalid(path, warning, "must be <= 256 characters long")
+        yield field_errors.invalid(path, warning, "must be <= 256 characters long")
     if not warning:
-        yield faults.invalid(path, warning, "must not be an empty string")
+        yield field_errors.invalid(path, warning, "must not be an empty string")
     for index, char in enumerate(warning):
         if not (char == " " or (char.isprintable() and not char.isspace())):
             at = len(warning[:index].encode())
             why = f"must only contain printable UTF-8 characters; non-printable character found at index {at}"
-            yield faults.invalid(path, warning, why)
+            yield field_errors.invalid(path, warning, why)
             break
 
 
@@ -223,28 +223,28 @@ def _subresources_faults(subresources: RawObject, path: str) -> Iterator[Cause]:
         at, said = f"{path}.scale.{field}", scale.get(field) or ""
         if not said:
             if field != "labelSelectorPath":
-                yield faults.required(at)
+                yield field_errors.required(at)
         elif not said.startswith("."):
-            yield faults.invalid(at, said, "must be a simple json path starting with .")
+            yield field_errors.invalid(at, said, "must be a simple json path starting with .")
         elif not said.startswith(roots):
             under = roots[0].rstrip(".") if len(roots) == 1 else "either .spec or .status"
-            yield faults.invalid(at, said, f"should be a json path under {under}")
+            yield field_errors.invalid(at, said, f"should be a json path under {under}")
 
 
 def _column_faults(column: RawObject, path: str) -> Iterator[Cause]:
     kind, form, at = column.get("type", ""), column.get("format", ""), column.get("jsonPath", "")
     if not column.get("name"):
-        yield faults.required(f"{path}.name")
+        yield field_errors.required(f"{path}.name")
     if not kind:
-        yield faults.required(f"{path}.type", f"must be one of {_COLUMN_TYPES}")
+        yield field_errors.required(f"{path}.type", f"must be one of {_COLUMN_TYPES}")
     elif kind not in _COLUMN_TYPES.split(","):
-        yield faults.invalid(f"{path}.type", kind, f"must be one of {_COLUMN_TYPES}")
+        yield field_errors.invalid(f"{path}.type", kind, f"must be one of {_COLUMN_TYPES}")
     if form and form not in _COLUMN_FORMATS.split(","):
-        yield faults.invalid(f"{path}.format", form, f"must be one of {_COLUMN_FORMATS}")
+        yield field_errors.invalid(f"{path}.format", form, f"must be one of {_COLUMN_FORMATS}")
     if not at:
-        yield faults.required(f"{path}.JSONPath")
+        yield field_errors.required(f"{path}.JSONPath")
     elif not at.startswith("."):
-        yield faults.invalid(f"{path}.JSONPath", at, "must be a simple json path starting with .")
+        yield field_errors.invalid(f"{path}.JSONPath", at, "must be a simple json path starting with .")
 
 
 def _selectable_faults(fields: list[RawObject], schema: RawObject, path: str) -> Iterator[Cause]:
@@ -252,24 +252,24 @@ def _selectable_faults(fields: list[RawObject], schema: RawObject, path: str) ->
     for index, each in enumerate(fields):
         at, said = f"{path}[{index}].jsonPath", each.get("jsonPath", "")
         if not said:
-            yield faults.required(at)
+            yield field_errors.required(at)
             continue
         try:
             found = follow(said, schema, brackets=False)
         except PathFault as fault:
-            yield faults.invalid(at, said, f"is an invalid path: {fault}")
+            yield field_errors.invalid(at, said, f"is an invalid path: {fault}")
             continue
         if said.startswith(".metadata.") or said == ".metadata":
-            yield faults.invalid(at, said, "must not point to fields in metadata")
+            yield field_errors.invalid(at, said, "must not point to fields in metadata")
         if found.get("type") not in ("string", "boolean", "integer"):
             also = "Enum string fields and strings with formats are allowed."
             why = f"must point to a field of type string, boolean or integer. {also}"
-            yield faults.invalid(at, said, why)
+            yield field_errors.invalid(at, said, why)
         if said in seen:
-            yield faults.duplicate(at, said)
+            yield field_errors.duplicate(at, said)
         seen.add(said)
-    if len(seen) > _MOST_SELECTABLE:
-        why = f"Too many: {len(seen)}: must have at most {_MOST_SELECTABLE} items"
+    if len(seen) > _MAX_SELECTABLE:
+        why = f"Too many: {len(seen)}: must have at most {_MAX_SELECTABLE} items"
         yield Cause("FieldValueTooMany", why, path)
 
 
@@ -277,7 +277,7 @@ def _names_faults(spec: RawObject) -> Iterator[Cause]:
     kind_names = spec.get("names") or {}
     for field in ("plural", "singular", "kind", "listKind"):
         if not kind_names.get(field):
-            yield faults.required(f"spec.names.{field}")
+            yield field_errors.required(f"spec.names.{field}")
     yield from names_faults(kind_names, "spec.names")
 
 
@@ -289,10 +289,10 @@ def _conversion_faults(spec: RawObject) -> Iterator[Cause]:
     yield from _one_of(strategy, ("None", "Webhook"), f"{path}.strategy")
     if strategy == "Webhook":
         why = "webhooks are not called by this API server: use None, or a Kubernetes cluster"
-        yield faults.invalid(f"{path}.strategy", strategy, why)
+        yield field_errors.invalid(f"{path}.strategy", strategy, why)
     elif webhook := conversion.get("webhook"):
         why = "should not be set when strategy is not set to Webhook"
         if webhook.get("clientConfig") is not None:
-            yield faults.forbidden(f"{path}.webhookClientConfig", why)
+            yield field_errors.forbidden(f"{path}.webhookClientConfig", why)
         if webhook.get("conversionReviewVersions"):
-            yield faults.forbidden(f"{path}.conversionReviewVersions", why)
+            yield field_errors.forbidden(f"{path}.conversionReviewVersions", why)

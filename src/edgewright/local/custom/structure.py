@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from edgewright.local import faults
+from edgewright.local import field_errors
 from edgewright.local.errors import Cause
 from edgewright.local.schema import engine, patterns
 from edgewright.runtime.objects import RawObject
@@ -68,14 +68,14 @@ def structural_faults(schema: RawObject, path: str) -> list[Cause]:
 def _invariants(schema: RawObject, level: str, path: str) -> Iterator[Cause]:
     items, properties = schema.get("items"), schema.get("properties") or {}
     if schema.get("type") == "array" and items is None:
-        yield faults.required(f"{path}.items", "must be specified")
+        yield field_errors.required(f"{path}.items", "must be specified")
     if isinstance(items, dict):
         yield from _invariants(items, "item", f"{path}.items")
     for name, child in properties.items():
         yield from _invariants(child, "field", f"{path}.properties[{name}]")
     if "additionalProperties" in schema:
         if level == "root":
-            yield faults.forbidden(f"{path}.additionalProperties", "must not be used at the root")
+            yield field_errors.forbidden(f"{path}.additionalProperties", "must not be used at the root")
         if isinstance(schema["additionalProperties"], dict):
             yield from _invariants(schema["additionalProperties"], "field", f"{path}.additionalProperties")
     yield from _extensions(schema, path)
@@ -88,7 +88,9 @@ def _extensions(schema: RawObject, path: str) -> Iterator[Cause]:
     if schema.get("x-kubernetes-int-or-string"):
         for name in ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"):
             if schema.get(name):
-                yield faults.invalid(f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true")
+                yield field_errors.invalid(
+                    f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true"
+                )
 
 
 def _types(schema: RawObject, level: str, path: str) -> Iterator[Cause]:
@@ -96,17 +98,17 @@ def _types(schema: RawObject, level: str, path: str) -> Iterator[Cause]:
     open_ = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     if embedded and kind != "object":
         why = "must be object if x-kubernetes-embedded-resource is true"
-        yield faults.invalid(f"{path}.type", kind, why) if kind else faults.required(f"{path}.type", why)
+        yield field_errors.invalid(f"{path}.type", kind, why) if kind else field_errors.required(f"{path}.type", why)
     elif not kind and not schema.get("x-kubernetes-int-or-string") and not open_:
-        yield faults.required(f"{path}.type", _EMPTY_TYPES[level])
+        yield field_errors.required(f"{path}.type", _EMPTY_TYPES[level])
     if embedded and "additionalProperties" in schema:
         why = "must not be used if x-kubernetes-embedded-resource is set"
-        yield faults.forbidden(f"{path}.additionalProperties", why)
+        yield field_errors.forbidden(f"{path}.additionalProperties", why)
     if level == "root" and kind and kind != "object":
-        yield faults.invalid(f"{path}.type", kind, "must be object at the root")
+        yield field_errors.invalid(f"{path}.type", kind, "must be object at the root")
     if embedded and not open_ and not schema.get("properties"):
         why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
-        yield faults.required(f"{path}.properties", why)
+        yield field_errors.required(f"{path}.properties", why)
 
 
 def _identity(schema: RawObject, level: str, path: str) -> Iterator[Cause]:
@@ -115,14 +117,16 @@ def _identity(schema: RawObject, level: str, path: str) -> Iterator[Cause]:
     whole = level == "root" or bool(schema.get("x-kubernetes-embedded-resource"))
     for name in ("kind", "apiVersion"):
         if whole and name in properties and properties[name].get("type", "") != "string":
-            yield faults.invalid(f"{path}.properties[{name}].type", properties[name].get("type", ""), "must be string")
+            yield field_errors.invalid(
+                f"{path}.properties[{name}].type", properties[name].get("type", ""), "must be string"
+            )
     if "metadata" in properties:
         metadata, at = properties["metadata"], f"{path}.properties[metadata]"
         if whole and metadata.get("type", "") != "object":
-            yield faults.invalid(f"{at}.type", metadata.get("type", ""), "must be object")
+            yield field_errors.invalid(f"{at}.type", metadata.get("type", ""), "must be object")
         if level == "root" and not _only_names(metadata):
             why = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-            yield faults.forbidden(at, why)
+            yield field_errors.forbidden(at, why)
 
 
 def _only_names(metadata: RawObject) -> bool:
@@ -163,9 +167,9 @@ def _nested(schema: RawObject, path: str, *, skip_any: bool = False) -> Iterator
         yield from _nested(child, f"{path}.properties[{name}]")
     for name, why in _ONLY_OUTSIDE:
         if schema.get(name) or (name in _MENTIONED_IS_ENOUGH and schema.get(name) is not None):
-            yield faults.forbidden(f"{path}.{name}", why)
+            yield field_errors.forbidden(f"{path}.{name}", why)
     if "metadata" in properties:
-        yield faults.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
+        yield field_errors.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
 
 
 def _pattern(pattern: str, path: str) -> Iterator[Cause]:
@@ -181,7 +185,7 @@ def _pattern(pattern: str, path: str) -> Iterator[Cause]:
     else:
         why = "it is not in the syntax of RE2"
     wrong = f"must be a valid regular expression, but isn't: error parsing regexp: {why}"
-    yield faults.invalid(path, pattern, wrong)
+    yield field_errors.invalid(path, pattern, wrong)
 
 
 def _complete(values: RawObject, schema: RawObject, path: str, said: str) -> Iterator[Cause]:
@@ -195,7 +199,7 @@ def _complete(values: RawObject, schema: RawObject, path: str, said: str) -> Ite
 
 def _nested_complete(values: RawObject, schema: Any, path: str, said: str) -> Iterator[Cause]:
     if not isinstance(schema, dict):
-        yield faults.required(path, f"because it is defined in {said}")
+        yield field_errors.required(path, f"because it is defined in {said}")
         return
     yield from _complete(values, schema, path, said)
     if isinstance(values.get("items"), dict):

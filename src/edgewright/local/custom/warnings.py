@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.runtime.objects import RawObject
 
 _STANDARD = frozenset({"orphan", "foregroundDeletion", "kubernetes"})

@@ -1,6 +1,6 @@
 """The environment and the command line of a container: what the Pod declares, and nothing of the node's own.
 
-`starting` calls it for each container. Everything comes in as arguments; only `Sources` asks the API server.
+`container_start` calls it for each container. Everything comes in as arguments; only `Sources` asks the API server.
 """
 
 from __future__ import annotations

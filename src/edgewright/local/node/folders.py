@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from edgewright.local.locking import Taken, lock
+from edgewright.local.directory_lock import Taken, lock
 from edgewright.local.node.processes import Identity
 from edgewright.runtime.objects import Struct
 

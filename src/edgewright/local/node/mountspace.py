@@ -20,7 +20,7 @@ _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _READ_ONLY, _NO_SUID, _NO_DEVICES = 1, 2, 4
 _REMOUNT, _BIND, _MOVE, _RECURSIVE, _UNBINDABLE, _PRIVATE = 32, 4096, 8192, 16384, 1 << 17, 1 << 18
 _DETACH = 2
-_MOST_ENTRIES = 4096
+_MAX_ENTRIES = 4096
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -134,8 +134,8 @@ class Root:
 
     def _unfold(self, path: str) -> None:
         names = os.listdir(f"{self._machine}{path}")  # noqa: PTH208
-        if len(names) > _MOST_ENTRIES:
-            raise Unmountable(0, f"cannot make a mount point in {path}: it has more than {_MOST_ENTRIES} entries")
+        if len(names) > _MAX_ENTRIES:
+            raise Unmountable(0, f"cannot make a mount point in {path}: it has more than {_MAX_ENTRIES} entries")
         self._own.add(path)
         for name in names:
             place = f"{path.rstrip('/')}/{name}"

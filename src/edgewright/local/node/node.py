@@ -17,23 +17,23 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
-from edgewright.local.node.asking import Asker
-from edgewright.local.node.folders import AttemptFolder, NodeFolder
-from edgewright.local.node.lifecycle import Timing
-from edgewright.local.node.logserver import Found, LogServer, NoLog
-from edgewright.local.node.pods import Pod
-from edgewright.local.node.probes import Probes
-from edgewright.local.node.processes import boot_id
-from edgewright.local.node.reconciling import Reconciler
-from edgewright.local.node.registration import Registration, capacity
-from edgewright.local.node.runs import Run, Runs
-from edgewright.local.node.starting import (
+from edgewright.local.node.container_start import (
     Machine,
     Starter,
     needs_scratch_of_the_machine,
     program_folders,
 )
-from edgewright.local.node.trial import closed_to_others, how_to_mount, mounts_work, where_nobody_may_enter
+from edgewright.local.node.folders import AttemptFolder, NodeFolder
+from edgewright.local.node.lifecycle import Timing
+from edgewright.local.node.logserver import Found, LogServer, NoLog
+from edgewright.local.node.mount_check import closed_to_others, how_to_mount, mounts_work, where_nobody_may_enter
+from edgewright.local.node.pod_loop import Reconciler
+from edgewright.local.node.pods import Pod
+from edgewright.local.node.probe_actions import Asker
+from edgewright.local.node.probes import Probes
+from edgewright.local.node.processes import boot_id
+from edgewright.local.node.registration import Registration, capacity
+from edgewright.local.node.runs import Run, Runs
 from edgewright.runtime import logs
 from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.client import Client

@@ -19,7 +19,7 @@ from edgewright.runtime.objects import Key, RawObject
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProbeTarget:
     """Who is asked: one attempt to run a container of a Pod."""
 
     pod: Pod
@@ -28,7 +28,7 @@ class Asked:
     attempt: Attempt
 
 
-Ask = Callable[[Asked, RawObject], Awaitable[str | None]]
+Ask = Callable[[ProbeTarget, RawObject], Awaitable[str | None]]
 """Asks a container by one probe: None where it is well, else what is wrong."""
 
 _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -107,14 +107,14 @@ class Probes:
             attempt.number, started="startupProbe" not in declared, ready="readinessProbe" not in declared
         )
         if declared:
-            work = self._probe_all(Asked(pod, record, container, attempt), followed)
+            work = self._probe_all(ProbeTarget(pod, record, container, attempt), followed)
             followed.tasks.append(asyncio.create_task(work, name=f"probes of {pod.key} {container['name']}"))
 
     def _end(self, uid: str, name: str) -> None:
         for task in self._followed.pop((uid, name)).tasks:
             task.cancel()
 
-    async def _probe_all(self, asked: Asked, followed: _Followed) -> None:
+    async def _probe_all(self, asked: ProbeTarget, followed: _Followed) -> None:
         """First the startup probe alone; once it has passed, the others for as long as the container runs."""
         container = asked.container
         if container.get("startupProbe"):
@@ -124,7 +124,7 @@ class Probes:
                 if container.get(kind):
                     group.create_task(self._probe(asked, followed, kind))
 
-    async def _probe(self, asked: Asked, followed: _Followed, kind: str) -> None:
+    async def _probe(self, asked: ProbeTarget, followed: _Followed, kind: str) -> None:
         pod, probe = asked.pod, asked.container[kind]
         await self._clock.sleep(float(probe.get("initialDelaySeconds") or 0) * self._scale)
         good = bad = 0
@@ -142,7 +142,7 @@ class Probes:
                 return
             await self._clock.sleep(float(probe.get("periodSeconds") or 10) * self._scale)
 
-    async def _ask_in_time(self, asked: Asked, probe: RawObject) -> str | None:
+    async def _ask_in_time(self, asked: ProbeTarget, probe: RawObject) -> str | None:
         seconds = float(probe.get("timeoutSeconds") or 1)
         try:
             async with self._clock.timeout(seconds):

@@ -23,8 +23,8 @@ from edgewright.local.node.processes import kill_session, open_process, send
 from edgewright.runtime import logs
 from edgewright.runtime.objects import Key, RawObject
 
-LONGEST_MESSAGE = 4096
-_LONGEST_FROM_LOG = 2048
+MAX_MESSAGE = 4096
+_MAX_FROM_LOG = 2048
 _LINES_FROM_LOG = 80
 
 _log = logs.get("local.node.runs")
@@ -211,9 +211,9 @@ def read_message(run: Run, container: RawObject, attempt: Attempt) -> str:
         folder = run.folder.attempt(*known)
         text = ""
         with suppress(OSError), folder.message_file.open("rb") as file:
-            text = file.read(LONGEST_MESSAGE).decode("utf-8", "replace")
+            text = file.read(MAX_MESSAGE).decode("utf-8", "replace")
         failed = attempt.end is not None and attempt.end.code != 0 and not attempt.end.error
         if not text and failed and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            text = last_lines(folder.log, lines=_LINES_FROM_LOG, limit=_LONGEST_FROM_LOG)
+            text = last_lines(folder.log, lines=_LINES_FROM_LOG, limit=_MAX_FROM_LOG)
         run.messages[known] = text
     return run.messages[known]

@@ -19,7 +19,7 @@ from edgewright.local.controllers.resources import SERVICE_NAME, EndpointSlice, 
 from edgewright.local.controllers.slices import endpoint, ports, selects
 from edgewright.local.node.forwarding import Backend, Bind, Forwarder, Limits, Route
 from edgewright.local.node.pool import LOOPBACK, Claim, Pool, ranges_of
-from edgewright.runtime import DONE, Change, For, Key, Manager, Maps, Result, again
+from edgewright.runtime import DONE, Change, For, Key, Manager, Maps, Result, requeue_after
 from edgewright.runtime.cache import Cache
 from edgewright.runtime.controller import Source
 from edgewright.runtime.errors import NotFound
@@ -171,7 +171,7 @@ class ServiceForwarder:
         wanted = routes(service, [*self._slices.by("service", key), *self._own_pods(service)], address=address)
         faults = await self.forwarder.offer(key, wanted)
         self._tell(service, faults)
-        return again(_TRY_AGAIN_SECONDS) if faults else DONE
+        return requeue_after(_TRY_AGAIN_SECONDS) if faults else DONE
 
     def _services_of(self, pod: Pod) -> Iterable[Key]:
         return [each.key for each in self._services.by("namespace", pod.metadata.namespace) if selects(each, pod)]

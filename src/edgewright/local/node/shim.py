@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the module `typing` would cost every container most of a megabyte
     from typing import Any, NoReturn
 
-LONGEST_LINE = 16 << 10
+MAX_LINE = 16 << 10
 _CHUNK = 64 << 10
 _LAST_WORDS_SECONDS = 5.0
 
@@ -64,9 +64,9 @@ class Log:
         stamp = _stamp()
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         out = [entry for line in lines for entry in _entries(stamp, stream, line)]
-        while len(rest) >= LONGEST_LINE:
-            out.append(_entry(stamp, stream, "P", rest[:LONGEST_LINE]))
-            rest = rest[LONGEST_LINE:]
+        while len(rest) >= MAX_LINE:
+            out.append(_entry(stamp, stream, "P", rest[:MAX_LINE]))
+            rest = rest[MAX_LINE:]
         self._rest[stream] = rest
         self._write(b"".join(out))
 
@@ -95,7 +95,7 @@ class Log:
 
 
 def _entries(stamp: str, stream: str, line: bytes) -> list[bytes]:
-    parts = [line[at : at + LONGEST_LINE] for at in range(0, len(line), LONGEST_LINE)] or [b""]
+    parts = [line[at : at + MAX_LINE] for at in range(0, len(line), MAX_LINE)] or [b""]
     return [_entry(stamp, stream, "P" if part is not parts[-1] else "F", part) for part in parts]
 
 

@@ -1,6 +1,6 @@
 """The status of a Pod as people and controllers read it, made from the plan and what has run. Pure.
 
-`reconciling` writes what comes out of here, and only where it differs from what the API server has.
+`pod_loop` writes what comes out of here, and only where it differs from what the API server has.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from edgewright.local.errors import bad_request
-from edgewright.local.schema import embedded, faults, filling, listtypes, rules, values
+from edgewright.local.schema import defaults, embedded, listtypes, rules, value_errors, values
 from edgewright.local.schema.correlation import Pair
 from edgewright.local.schema.nodes import Definitions, Node
 from edgewright.runtime.errors import Cause
@@ -44,22 +44,22 @@ class Compiled:
         """The object without the fields that the schema does not know, and the sorted paths of those."""
         dropped: list[str] = []
         with _not_too_deep():
-            pruned: RawObject = filling.prune(obj, self._root, "", dropped)
+            pruned: RawObject = defaults.prune(obj, self._root, "", dropped)
         return pruned, sorted(dropped)
 
     def default(self, obj: RawObject) -> RawObject:
         """The object with defaults in; a null where none is allowed gives way to the default, or goes."""
         with _not_too_deep():
-            filled: RawObject = filling.clone(obj)
-            filling.drop_nulls(filled, self._root)
-            filling.fill(filled, self._root)
+            filled: RawObject = defaults.clone(obj)
+            defaults.drop_nulls(filled, self._root)
+            defaults.fill(filled, self._root)
         return filled
 
     def fill(self, obj: RawObject) -> RawObject:
         """The object with defaults in; nulls stay, as they do in what server-side apply leaves."""
         with _not_too_deep():
-            filled: RawObject = filling.clone(obj)
-            filling.fill(filled, self._root)
+            filled: RawObject = defaults.clone(obj)
+            defaults.fill(filled, self._root)
         return filled
 
     def validate(
@@ -75,8 +75,8 @@ class Compiled:
         """What is wrong with the values of an object; of an update only what it changes is held against it.
 
         For a write of the status only that is compared with the schema, though rules see the whole. A rule that an
-        unchanged part breaks is added to `warnings`. What else was found wrong with values is told `beside` the rest,
-        and an object that is `blocked`, by something that is told elsewhere, is not shown to rules.
+        unchanged part breaks is added to `warnings`. What else was found wrong with values is told `beside` the
+        rest, and an object that is `blocked`, by something that is told elsewhere, is not shown to rules.
         """
         with _not_too_deep():
             pair = None if old is None else Pair(obj, old, self._root)
@@ -90,8 +90,8 @@ class Compiled:
                 found += twice
             if self._rules is None:
                 return found
-            if blocked or any(cause.reason in faults.BLOCKING for cause in found):
-                return [*found, faults.invalid(faults.NOWHERE, None, _UNASKED)]
+            if blocked or any(cause.reason in value_errors.BLOCKING for cause in found):
+                return [*found, value_errors.invalid(value_errors.NOWHERE, None, _UNASKED)]
             return found + self._rules.broken(obj, old, pair, [] if warnings is None else warnings)
 
     @cached_property

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgewright.local.schema.faults import same
 from edgewright.local.schema.nodes import Node
+from edgewright.local.schema.value_errors import same
 
 
 class Pair:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from edgewright.local import names
-from edgewright.local.schema import faults
+from edgewright.local.schema import value_errors
 from edgewright.local.schema.nodes import Node
 from edgewright.local.selectors import label_key_faults, label_value_faults
 from edgewright.runtime.errors import Cause
@@ -39,16 +39,16 @@ def _identity_faults(obj: RawObject, path: str) -> Iterator[Cause]:
     for name in ("apiVersion", "kind"):
         field = f"{path}.{name}"
         if name not in obj:
-            yield faults.required(field)
+            yield value_errors.required(field)
         elif not isinstance(obj[name], str):
-            yield faults.invalid(field, obj[name], "must be a string")
+            yield value_errors.invalid(field, obj[name], "must be a string")
         elif not obj[name]:
-            yield faults.invalid(field, "", "must not be empty")
+            yield value_errors.invalid(field, "", "must not be empty")
         elif name == "apiVersion" and obj[name].count("/") > 1:
-            yield faults.invalid(field, obj[name], f"unexpected GroupVersion string: {obj[name]}")
+            yield value_errors.invalid(field, obj[name], f"unexpected GroupVersion string: {obj[name]}")
         elif name == "kind" and (wrong := names.label1035(obj[name].lower())):
             why = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
-            yield faults.invalid(field, obj[name], why)
+            yield value_errors.invalid(field, obj[name], why)
     metadata = obj.get("metadata")
     if isinstance(metadata, dict):
         yield from _metadata_faults(metadata, f"{path}.metadata")
@@ -59,18 +59,18 @@ def _metadata_faults(metadata: RawObject, path: str) -> Iterator[Cause]:
         given = metadata.get(name)
         if isinstance(given, str) and given:
             wrong = names.prefix("path", given) if name == "generateName" else names.path_segment(given)
-            yield from (faults.invalid(f"{path}.{name}", given, why) for why in wrong)
+            yield from (value_errors.invalid(f"{path}.{name}", given, why) for why in wrong)
     namespace = metadata.get("namespace")
     if isinstance(namespace, str) and namespace:
-        yield from (faults.invalid(f"{path}.namespace", namespace, why) for why in names.label(namespace))
+        yield from (value_errors.invalid(f"{path}.namespace", namespace, why) for why in names.label(namespace))
     labels = metadata.get("labels")
     for key, value in labels.items() if isinstance(labels, dict) else ():
-        yield from (faults.invalid(f"{path}.labels", key, why) for why in label_key_faults(key))
+        yield from (value_errors.invalid(f"{path}.labels", key, why) for why in label_key_faults(key))
         if isinstance(value, str):
-            yield from (faults.invalid(f"{path}.labels", value, why) for why in label_value_faults(value))
+            yield from (value_errors.invalid(f"{path}.labels", value, why) for why in label_value_faults(value))
     annotations = metadata.get("annotations")
     for key in annotations if isinstance(annotations, dict) else ():
-        yield from (faults.invalid(f"{path}.annotations", key, why) for why in label_key_faults(key.lower()))
+        yield from (value_errors.invalid(f"{path}.annotations", key, why) for why in label_key_faults(key.lower()))
     for each in metadata.get("finalizers") or ():
         if isinstance(each, str):
-            yield from (faults.invalid(f"{path}.finalizers", each, why) for why in label_key_faults(each))
+            yield from (value_errors.invalid(f"{path}.finalizers", each, why) for why in label_key_faults(each))

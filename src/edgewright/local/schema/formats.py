@@ -37,7 +37,7 @@ _GO_UNITS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_LONGEST_DURATION = 256
+_MAX_DURATION = 256
 """Longer texts are no durations: their numbers are beyond 64 bits, or all zeros."""
 _GO_DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
 _GO_PART = re.compile(r"(\d*(?:\.\d*)?)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
@@ -58,7 +58,7 @@ _DATE_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][
 
 def duration(text: str, *, loosely: bool = True) -> int | None:
     """The nanoseconds that a text stands for, in Go's notation or, loosely, in words; None if it is no duration."""
-    if len(text) > _LONGEST_DURATION:
+    if len(text) > _MAX_DURATION:
         return None
     if _GO_DURATION.fullmatch(text):
         total = sum(round(float(amount) * _GO_UNITS[unit]) for amount, unit in _GO_PART.findall(text))

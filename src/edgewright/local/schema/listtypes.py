@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgewright.local.quoting import compact
-from edgewright.local.schema import faults
+from edgewright.local.go_format import compact
+from edgewright.local.schema import value_errors
 from edgewright.local.schema.nodes import Node
 from edgewright.runtime.errors import Cause
 
@@ -23,7 +23,7 @@ def duplicates(value: Any, node: Node | None, path: str = "") -> list[Cause]:
     found: list[Cause] = []
     if isinstance(value, list):
         if node.list_type == "set":
-            found += [faults.duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
+            found += [value_errors.duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
         elif node.list_type == "map":
             found += _repeated_keys(value, node.list_keys, path)
         for index, item in enumerate(value):
@@ -40,10 +40,10 @@ def duplicates(value: Any, node: Node | None, path: str = "") -> list[Cause]:
 def _repeated_keys(items: list[Any], keys: Sequence[str], path: str) -> list[Cause]:
     for index, item in enumerate(items):
         if item is not None and not isinstance(item, dict):
-            return [faults.invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")]
+            return [value_errors.invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")]
     named = [{key: item[key] for key in keys if key in item} if item else {} for item in items]
     single = [each.get(keys[0], _MISSING) for each in named] if len(keys) == 1 else named
-    return [faults.duplicate(f"{path}[{index}]", named[index]) for index in _repeated(single)]
+    return [value_errors.duplicate(f"{path}[{index}]", named[index]) for index in _repeated(single)]
 
 
 def _repeated(items: Sequence[Any]) -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from edgewright.local.quoting import compact
+from edgewright.local.go_format import compact
 from edgewright.runtime.objects import RawObject
 
 _NOTHING: RawObject = {}

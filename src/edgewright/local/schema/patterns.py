@@ -30,7 +30,7 @@ _POSIX = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
-_MOST_STEPS = 1_000_000
+_MAX_STEPS = 1_000_000
 """What Python may have to try at most, which takes it some milliseconds; beyond, time must grow with the text alone."""
 _REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{\d+(?:,\d*)?\})")
 _REPEATED = re.compile(r"[*+?]|\{\d*,\d*\}")
@@ -44,7 +44,7 @@ _PART = re.compile(
 
 def matches(pattern: str, text: str) -> bool:
     """Whether the pattern is found anywhere in the text; a pattern that is none matches nothing."""
-    search = _python(pattern) if _steps(pattern, len(text)) <= _MOST_STEPS else _linear(pattern)
+    search = _python(pattern) if _steps(pattern, len(text)) <= _MAX_STEPS else _linear(pattern)
     if search is None:
         search = _python(pattern) or _linear(pattern)
     return search is not None and search(text)

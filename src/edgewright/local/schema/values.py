@@ -11,8 +11,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edgewright.local.quoting import quote
-from edgewright.local.schema import faults, formats, patterns
+from edgewright.local.go_format import quote
+from edgewright.local.schema import formats, patterns, value_errors
 from edgewright.local.schema.correlation import Pair
 from edgewright.local.schema.nodes import Node
 from edgewright.runtime.errors import Cause
@@ -52,21 +52,21 @@ class _Place:
     def field(self, path: str | None = None) -> str:
         """The field as a cause names it: below the place where validation began."""
         relative = (self.path if path is None else path).removeprefix(".")
-        return ".".join(filter(None, (self.within, relative))) or faults.NOWHERE
+        return ".".join(filter(None, (self.within, relative))) or value_errors.NOWHERE
 
     def invalid(self, value: Any, what: str) -> None:
         """The value breaks a demand, which `what` names."""
         sentence = f"{self.path} in body {what}"
-        self.add(sentence, faults.invalid(self.field(), value, sentence))
+        self.add(sentence, value_errors.invalid(self.field(), value, sentence))
 
     def wrong_type(self, wanted: str, got: str) -> None:
         """The value is of another type or format than is wanted."""
         sentence = f"{self.path} in body must be of type {wanted}: {quote(got)}"
-        self.add(sentence, faults.type_invalid(self.field(), got, sentence))
+        self.add(sentence, value_errors.type_invalid(self.field(), got, sentence))
 
     def whole(self, sentence: str) -> None:
         """Something that is not said of a field."""
-        self.add(sentence, faults.invalid(self.within or faults.NOWHERE, "", sentence))
+        self.add(sentence, value_errors.invalid(self.within or value_errors.NOWHERE, "", sentence))
 
     def add(self, sentence: str, cause: Cause) -> None:
         """Each sentence counts once."""
@@ -151,7 +151,7 @@ def _type_of(value: Any) -> tuple[str, str]:
         return "array", ""
     if isinstance(value, dict):
         return "object", ""
-    return ("integer", "int64") if faults.is_int(value) else ("number", "float64")
+    return ("integer", "int64") if value_errors.is_int(value) else ("number", "float64")
 
 
 def _composed(value: Any, node: Node, place: _Place) -> _Outcome:
@@ -202,7 +202,7 @@ def _text(value: str, node: Node, place: _Place) -> None:
     longest, shortest, pattern = (node.schema.get(key) for key in ("maxLength", "minLength", "pattern"))
     if longest is not None and len(value) > longest:
         sentence = f"{place.path} in body should be at most {longest} chars long"
-        place.add(sentence, faults.too_long(place.field(), longest))
+        place.add(sentence, value_errors.too_long(place.field(), longest))
     elif shortest is not None and len(value) < shortest:
         place.invalid(value, f"should be at least {shortest} chars long")
     elif pattern and not patterns.matches(pattern, value):
@@ -213,46 +213,48 @@ def _enumerated(value: Any, node: Node, place: _Place) -> None:
     allowed = node.schema.get("enum")
     if allowed and not any(_equals_member(value, member) for member in allowed):
         sentence = f"{place.path} in body should be one of {allowed}"
-        place.add(sentence, faults.not_supported(place.field(), value, allowed))
+        place.add(sentence, value_errors.not_supported(place.field(), value, allowed))
 
 
 def _equals_member(value: Any, member: Any) -> bool:
     """Numbers are compared as the member's type of number, so that 1.5 is taken for 1."""
     if member is None:
         return False
-    if faults.is_int(member) and isinstance(value, float) and math.isfinite(value):
+    if value_errors.is_int(member) and isinstance(value, float) and math.isfinite(value):
         return bool(int(value) == member)
-    if isinstance(member, float) and faults.is_int(value):
+    if isinstance(member, float) and value_errors.is_int(value):
         return bool(float(value) == member)
-    return faults.same(value, member)
+    return value_errors.same(value, member)
 
 
 def _number(value: float, node: Node, format_: str, place: _Place) -> None:
-    if not faults.is_int(value):
+    if not value_errors.is_int(value):
         value = float(value)
     kind = node.type if not node.int_or_string and node.type in ("integer", "number") else ""
     _in_range(value, kind, format_, "Checked", place)
     factor, least, most = (node.schema.get(key) for key in ("multipleOf", "minimum", "maximum"))
     if factor is not None:
-        native = _in_range(factor, kind, format_, "MultipleOf", place) and faults.is_int(value)
+        native = _in_range(factor, kind, format_, "MultipleOf", place) and value_errors.is_int(value)
         limit, got = (int(factor), value) if native else (float(factor), float(value))
         if limit <= 0:
-            sentence = f"factor MultipleOf declared for {place.path} must be positive: {faults.number(limit)}"
-            place.add(sentence, faults.invalid(place.field(), limit, sentence))
+            sentence = f"factor MultipleOf declared for {place.path} must be positive: {value_errors.number(limit)}"
+            place.add(sentence, value_errors.invalid(place.field(), limit, sentence))
         elif not (got % limit == 0 if native else _whole(1 / limit * got if limit < 1 else got / limit)):
-            place.invalid(got, f"should be a multiple of {faults.number(limit)}")
+            place.invalid(got, f"should be a multiple of {value_errors.number(limit)}")
     if least is not None:
-        native = _in_range(least, kind, format_, "Minimum boundary", place) and faults.is_int(value)
+        native = _in_range(least, kind, format_, "Minimum boundary", place) and value_errors.is_int(value)
         limit, got = (int(least), value) if native else (float(least), float(value))
         exclusive = node.schema.get("exclusiveMinimum")
         if got < limit or (exclusive and got == limit):
-            place.invalid(got, f"should be greater than {'' if exclusive else 'or equal to '}{faults.number(limit)}")
+            place.invalid(
+                got, f"should be greater than {'' if exclusive else 'or equal to '}{value_errors.number(limit)}"
+            )
     if most is not None:
-        native = _in_range(most, kind, format_, "Maximum boundary", place) and faults.is_int(value)
+        native = _in_range(most, kind, format_, "Maximum boundary", place) and value_errors.is_int(value)
         limit, got = (int(most), value) if native else (float(most), float(value))
         exclusive = node.schema.get("exclusiveMaximum")
         if got > limit or (exclusive and got == limit):
-            place.invalid(got, f"should be less than {'' if exclusive else 'or equal to '}{faults.number(limit)}")
+            place.invalid(got, f"should be less than {'' if exclusive else 'or equal to '}{value_errors.number(limit)}")
 
 
 def _in_range(value: float, kind: str, format_: str, what: str, place: _Place) -> bool:
@@ -306,9 +308,9 @@ def _list(value: list[Any], node: Node, place: _Place, pair: Pair | None) -> _Ou
         place.invalid(len(value), f"should have at least {least} items")
     if most is not None and len(value) > most:
         sentence = f"{place.path} in body should have at most {most} items"
-        place.add(sentence, faults.too_many(place.field(), len(value), most))
+        place.add(sentence, value_errors.too_many(place.field(), len(value), most))
     if node.schema.get("uniqueItems") and any(
-        faults.same(item, earlier) for index, item in enumerate(value) for earlier in value[:index]
+        value_errors.same(item, earlier) for index, item in enumerate(value) for earlier in value[:index]
     ):
         place.invalid("", "shouldn't contain duplicates")
     return outcome
@@ -322,7 +324,7 @@ def _object(value: dict[str, Any], node: Node, place: _Place, pair: Pair | None)
         place.invalid(len(value), f"should have at least {least} properties")
     if most is not None and len(value) > most:
         sentence = f"{place.path} in body should have at most {most} properties"
-        place.add(sentence, faults.too_many(place.field(), len(value), most))
+        place.add(sentence, value_errors.too_many(place.field(), len(value), most))
     for name, child in value.items():
         known = node.properties.get(name)
         path = f"{place.path}.{name}" if place.path or known is None else name
@@ -339,5 +341,5 @@ def _object(value: dict[str, Any], node: Node, place: _Place, pair: Pair | None)
     for name in node.schema.get("required") or ():
         if name not in value:
             path = f"{place.path}.{name}"
-            place.add(f"{path} in body is required", faults.required(place.field(path)))
+            place.add(f"{path} in body is required", value_errors.required(place.field(path)))
     return outcome

@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 import msgspec
 import yaml
 
-from edgewright.local import nesting
+from edgewright.local import size_limits
 from edgewright.local.builtin import protobuf
 from edgewright.local.errors import Refusal, bad_request, not_acceptable, too_large, unsupported_media_type
-from edgewright.local.quoting import quote
-from edgewright.local.serving import mistakes
+from edgewright.local.go_format import quote
+from edgewright.local.serving import decode_errors
 from edgewright.runtime.objects import RawObject
 
 JSON = "application/json"
@@ -153,7 +153,7 @@ def decode(
             _encoder.encode(obj)  # there may be JSON inside, of which the same holds as of JSON
         except (protobuf.NotProtobuf, ValueError, RecursionError) as error:
             raise bad_request(str(error)) from None
-        nesting.check(obj)
+        size_limits.check(obj)
         return obj, []
     if media not in FORMATS:
         raise unsupported_media_type((*FORMATS, protobuf.MEDIA) if protobuf_kinds else FORMATS)
@@ -164,11 +164,11 @@ def decode_json(body: bytes) -> tuple[Any, list[str]]:
     """JSON from a client; numbers beyond 64 bits become floats, as they do in the real server."""
     if len(body) > LARGEST_BODY:
         raise too_large(f"limit is {LARGEST_BODY}")
-    doubles: list[_Twice] = []
+    duplicates: list[_Twice] = []
     try:
         value = json.loads(
             body.decode(errors=_EACH_BYTE),
-            object_pairs_hook=lambda pairs: _pairs(pairs, doubles),
+            object_pairs_hook=lambda pairs: _pairs(pairs, duplicates),
             parse_constant=_no_constant,
             parse_int=_integer,
             parse_float=_float,
@@ -178,11 +178,11 @@ def decode_json(body: bytes) -> tuple[Any, list[str]]:
         except UnicodeEncodeError:
             value = _without_surrogates(value)
         # With fewer brackets than levels and fewer commas than values, the usual case, nothing has to be walked.
-        if body.count(b"{") + body.count(b"[") > nesting.DEEPEST or body.count(b",") > nesting.MOST_VALUES:
-            nesting.check(value)
-        return value, _paths(value, doubles)
+        if body.count(b"{") + body.count(b"[") > size_limits.DEEPEST or body.count(b",") > size_limits.MAX_VALUES:
+            size_limits.check(value)
+        return value, _paths(value, duplicates)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise Unreadable(mistakes.json_words(error)) from None
+        raise Unreadable(decode_errors.json_words(error)) from None
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -208,19 +208,19 @@ class _Twice(dict[str, Any]):
     pairs: list[tuple[str, Any]]
 
 
-def _pairs(pairs: list[tuple[str, Any]], doubles: list[_Twice]) -> dict[str, Any]:
+def _pairs(pairs: list[tuple[str, Any]], duplicates: list[_Twice]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
     twice = _Twice(plain)
     twice.pairs = pairs
-    doubles.append(twice)
+    duplicates.append(twice)
     return twice
 
 
-def _paths(value: Any, doubles: list[_Twice]) -> list[str]:
+def _paths(value: Any, duplicates: list[_Twice]) -> list[str]:
     """A sentence for each field that comes again, in the order of the body; what the last one replaced counts too."""
-    if not doubles:
+    if not duplicates:
         return []
     found: dict[str, None] = {}
 
@@ -260,17 +260,17 @@ def _no_constant(name: str) -> NoReturn:
 class _Loader(_YAML_LOADER):  # type: ignore[misc, valid-type]  # the C loader, where PyYAML has it
     """YAML as JSON knows it: dates stay texts, keys are texts, and a key that comes twice is noted."""
 
-    doubles: list[str]
+    duplicates: list[str]
     depth = nodes = 0
 
     def descend_resolver(self, _parent: Any, _index: Any) -> None:
         """Called for each node before those within it; the C parser would go on until the stack is used up."""
         self.depth += 1
         self.nodes += 1
-        if self.depth > nesting.DEEPEST:
+        if self.depth > size_limits.DEEPEST:
             raise yaml.YAMLError("it is nested too deeply")
-        if self.nodes > 2 * nesting.MOST_VALUES:  # keys are nodes as well
-            raise nesting.too_many()
+        if self.nodes > 2 * size_limits.MAX_VALUES:  # keys are nodes as well
+            raise size_limits.too_many()
 
     def ascend_resolver(self) -> None:
         """Called for each node after those within it."""
@@ -282,7 +282,7 @@ def _mapping(loader: Any, node: Any) -> dict[str, Any]:
     for key, value in node.value:
         name = _key(loader.construct_object(key, deep=True))
         if name in found:
-            loader.doubles.append(f"line {key.start_mark.line + 1}: key {quote(name)} already set in map")
+            loader.duplicates.append(f"line {key.start_mark.line + 1}: key {quote(name)} already set in map")
         found[name] = loader.construct_object(value, deep=True)
     return found
 
@@ -307,16 +307,16 @@ def _decode_yaml(body: bytes) -> tuple[Any, list[str]]:
         raise too_large(f"limit is {LARGEST_BODY}")
     try:
         loader = _Loader(body)
-        loader.doubles = []
+        loader.duplicates = []
         try:
             value = loader.get_single_data()
         finally:
             loader.dispose()
         if _length(value, {}) > LARGEST_BODY:
             raise too_large(f"limit is {LARGEST_BODY}")
-        return json.loads(json.dumps(value, allow_nan=False), parse_int=_integer), loader.doubles
+        return json.loads(json.dumps(value, allow_nan=False), parse_int=_integer), loader.duplicates
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise Unreadable(mistakes.yaml_words(error), prefix="") from None
+        raise Unreadable(decode_errors.yaml_words(error), prefix="") from None
 
 
 def _length(value: Any, known: dict[int, int]) -> int:

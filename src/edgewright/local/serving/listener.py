@@ -1,7 +1,7 @@
 """The port of the API server: TLS, HTTP, and limits on what a stranger can take.
 
-`plane` opens one with the server's `handle`. A connection that is not used is closed, one that never asks anything is
-cut, and there are only so many. It knows nothing of Kubernetes.
+`control_plane` opens one with the server's `handle`. A connection that is not used is closed, one that never asks
+anything is cut, and there are only so many. It knows nothing of Kubernetes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from aiohttp.web_protocol import RequestHandler
 
 from edgewright.local.access.authentication import User, user_of_connection
 
-MOST_CONNECTIONS: Final = 4096
+MAX_CONNECTIONS: Final = 4096
 _IDLE_SECONDS: Final = 75.0
 _FIRST_REQUEST_SECONDS: Final = 20.0
 _HANDSHAKE_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 2.0
 # Who sends too much is read for so long after the answer: else the answer is lost when the connection is cut.
 _LINGER_SECONDS: Final = 2.0
-_LONGEST_LINE: Final = 64 * 1024
+_MAX_LINE: Final = 64 * 1024
 _BACKLOG: Final = 512
 # aiohttp writes a traceback for each request that is not HTTP: any port scanner could fill the log with them.
 _QUIET: Final = logging.getLogger("edgewright.local.http")
@@ -94,15 +94,15 @@ async def listen(handle: Handle, *, host: str, port: int, tls: ssl.SSLContext) -
         "access_log": None,
         "logger": _QUIET,
         "keepalive_timeout": _IDLE_SECONDS,
-        "max_line_size": _LONGEST_LINE,
-        "max_field_size": _LONGEST_LINE,
+        "max_line_size": _MAX_LINE,
+        "max_field_size": _MAX_LINE,
         "lingering_time": _LINGER_SECONDS,
         "tcp_keepalive": True,
     }
     http = web.Server(handled, handler_cancellation=True, **settings)
 
     def connection() -> asyncio.BaseProtocol:
-        if len(http.connections) >= MOST_CONNECTIONS:
+        if len(http.connections) >= MAX_CONNECTIONS:
             return _Refused()
         made = Connection(http, loop=loop, **settings)
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from edgewright.local import faults, names
+from edgewright.local import field_errors, names
 from edgewright.local.builtin import checks
 from edgewright.local.errors import Cause, bad_request
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.local.selectors import label_key_faults
 from edgewright.local.served import Served
 from edgewright.runtime.objects import Kind, RawObject
@@ -24,7 +24,7 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _RANDOM_LENGTH = 5
-_LONGEST_PREFIX = 58
+_MAX_PREFIX = 58
 _LARGEST_ANNOTATIONS = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _OLD_GROUPS = frozenset({"", "discovery.k8s.io", "events.k8s.io"})
@@ -67,7 +67,7 @@ def wipe(obj: RawObject) -> None:
 
 def generated(prefix: str) -> str:
     """A name of this prefix and five random characters."""
-    return prefix[:_LONGEST_PREFIX] + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+    return prefix[:_MAX_PREFIX] + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
 
 
 def prepare_update(obj: RawObject, old: RawObject, served: Served, namespace: str) -> None:
@@ -115,12 +115,12 @@ def created_faults(obj: RawObject, served: Served) -> list[Cause]:
     found = []
     rule = served.rules.name_rule
     if prefix := metadata.get("generateName"):
-        found += [faults.invalid("metadata.generateName", prefix, why) for why in names.prefix(rule, prefix)]
+        found += [field_errors.invalid("metadata.generateName", prefix, why) for why in names.prefix(rule, prefix)]
     if not metadata.get("name"):
-        found.append(faults.required("metadata.name", "name or generateName is required"))
+        found.append(field_errors.required("metadata.name", "name or generateName is required"))
     else:
         name = metadata["name"]
-        found += [faults.invalid("metadata.name", name, why) for why in names.RULES[rule](name)]
+        found += [field_errors.invalid("metadata.name", name, why) for why in names.RULES[rule](name)]
     return found + _common_faults(metadata, served)
 
 
@@ -133,9 +133,9 @@ def updated_faults(obj: RawObject, old: RawObject, served: Served) -> list[Cause
         if added:
             listed = ", ".join(quote(each) for each in added)
             why = "no new finalizers can be added if the object is being deleted, found new finalizers"
-            found.append(faults.forbidden("metadata.finalizers", f"{why} []string{{{listed}}}"))
+            found.append(field_errors.forbidden("metadata.finalizers", f"{why} []string{{{listed}}}"))
     found += [
-        faults.invalid(f"metadata.{name}", metadata.get(name, ""), _IMMUTABLE)
+        field_errors.invalid(f"metadata.{name}", metadata.get(name, ""), _IMMUTABLE)
         for name in _FIXED
         if metadata.get(name, "") != before.get(name, "")
     ]
@@ -146,10 +146,10 @@ def _common_faults(metadata: RawObject, served: Served) -> list[Cause]:
     found = []
     if served.kind.namespaced:
         if not metadata.get("namespace"):
-            found.append(faults.required("metadata.namespace"))
+            found.append(field_errors.required("metadata.namespace"))
         else:
             namespace = metadata["namespace"]
-            found += [faults.invalid("metadata.namespace", namespace, why) for why in names.label(namespace)]
+            found += [field_errors.invalid("metadata.namespace", namespace, why) for why in names.label(namespace)]
     found += checks.labels("metadata.labels", metadata.get("labels") or {})
     found += _annotation_faults(metadata.get("annotations") or {})
     found += _owner_faults(metadata.get("ownerReferences") or [])
@@ -162,9 +162,9 @@ def _common_faults(metadata: RawObject, served: Served) -> list[Cause]:
 
 def _annotation_faults(annotations: Mapping[str, str]) -> list[Cause]:
     field = "metadata.annotations"
-    found = [faults.invalid(field, key, why) for key in annotations for why in label_key_faults(key.lower())]
+    found = [field_errors.invalid(field, key, why) for key in annotations for why in label_key_faults(key.lower())]
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _LARGEST_ANNOTATIONS:
-        found.append(faults.too_long(field, _LARGEST_ANNOTATIONS))
+        found.append(field_errors.too_long(field, _LARGEST_ANNOTATIONS))
     return found
 
 
@@ -175,12 +175,12 @@ def _owner_faults(owners: list[RawObject]) -> list[Cause]:
     for owner in owners:
         if not str(owner.get("apiVersion", "")).rpartition("/")[2]:
             found.append(
-                faults.invalid(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
+                field_errors.invalid(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
             )
         missing = [name for name in ("kind", "name", "uid") if not owner.get(name)]
-        found += [faults.invalid(f"{field}.{name}", "", "must not be empty") for name in missing]
+        found += [field_errors.invalid(f"{field}.{name}", "", "must not be empty") for name in missing]
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
-            found.append(faults.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+            found.append(field_errors.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             current = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
@@ -188,7 +188,7 @@ def _owner_faults(owners: list[RawObject]) -> list[Cause]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {current}"
                 )
-                found.append(faults.invalid(field, owners, why))
+                found.append(field_errors.invalid(field, owners, why))
             else:
                 controller = current
     return found
@@ -198,7 +198,7 @@ def _plain_finalizer_faults(finalizers: list[Any]) -> list[Cause]:
     """Kinds of old want finalizers to say whose they are."""
     why = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        faults.invalid(f"metadata.finalizers[{index}]", each, why)
+        field_errors.invalid(f"metadata.finalizers[{index}]", each, why)
         for index, each in enumerate(finalizers)
         if "/" not in each and each not in (ORPHAN, FOREGROUND, "kubernetes")
     ]
@@ -206,8 +206,8 @@ def _plain_finalizer_faults(finalizers: list[Any]) -> list[Cause]:
 
 def _finalizer_faults(finalizers: list[Any]) -> list[Cause]:
     field = "metadata.finalizers"
-    found = [faults.invalid(field, each, why) for each in finalizers for why in label_key_faults(each)]
+    found = [field_errors.invalid(field, each, why) for each in finalizers for why in label_key_faults(each)]
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         why = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
-        found.append(faults.invalid(field, finalizers, why))
+        found.append(field_errors.invalid(field, finalizers, why))
     return found

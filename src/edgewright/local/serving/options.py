@@ -12,11 +12,11 @@ from typing import Any
 
 from multidict import MultiMapping
 
-from edgewright.local import faults
-from edgewright.local.builtin.forms import WrongType, form
+from edgewright.local import field_errors
+from edgewright.local.builtin.go_structs import WrongType, form
 from edgewright.local.errors import Cause, Refusal, bad_request, invalid
-from edgewright.local.quoting import quote
-from edgewright.local.serving import mistakes
+from edgewright.local.go_format import quote
+from edgewright.local.serving import decode_errors
 from edgewright.runtime.objects import Kind, RawObject
 
 Query = Mapping[str, str]
@@ -94,16 +94,18 @@ def _list_faults(options: ListOptions) -> list[Cause]:
     if options.match:
         if not options.resource_version:
             found.append(
-                faults.forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+                field_errors.forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
             )
         if options.token:
-            found.append(faults.forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
+            found.append(field_errors.forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
         if options.match not in _MATCHES:
-            found.append(faults.unsupported(field, options.match, (*_MATCHES, "")))
+            found.append(field_errors.unsupported(field, options.match, (*_MATCHES, "")))
         if options.match == "Exact" and options.resource_version == "0":
-            found.append(faults.forbidden(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+            found.append(
+                field_errors.forbidden(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+            )
     if options.initial_events is not None:
-        found.append(faults.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        found.append(field_errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return found
 
 
@@ -111,15 +113,17 @@ def _watch_faults(options: ListOptions) -> list[Cause]:
     found = []
     field = "resourceVersionMatch"
     if options.initial_events is not None and options.match != "NotOlderThan":
-        found.append(faults.forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+        found.append(
+            field_errors.forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        )
     if options.match:
         if options.initial_events is None:
             why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            found.append(faults.forbidden(field, why))
+            found.append(field_errors.forbidden(field, why))
         if options.match != "NotOlderThan":
-            found.append(faults.unsupported(field, options.match, ("NotOlderThan",)))
+            found.append(field_errors.unsupported(field, options.match, ("NotOlderThan",)))
         if options.token:
-            found.append(faults.forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
+            found.append(field_errors.forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
     return found
 
 
@@ -129,14 +133,14 @@ def write_options(query: Query, *, kind: str, apply: bool = False, patch: bool =
     force = flag(query, "force")
     found = []
     if apply and not manager:
-        found.append(faults.required("fieldManager", "is required for apply patch"))
+        found.append(field_errors.required("fieldManager", "is required for apply patch"))
     if patch and not apply and force is not None:
-        found.append(faults.forbidden("force", "may not be specified for non-apply patch"))
+        found.append(field_errors.forbidden("force", "may not be specified for non-apply patch"))
     found += _manager_faults(manager)
     found += _dry_run_faults(several(query, "dryRun"))
     validation = query.get("fieldValidation", "")
     if validation and validation not in _VALIDATIONS:
-        found.append(faults.unsupported("fieldValidation", validation, sorted(("", *_VALIDATIONS))))
+        found.append(field_errors.unsupported("fieldValidation", validation, sorted(("", *_VALIDATIONS))))
     if found:
         raise invalid(Kind(group=_META, version="v1", kind=kind, plural=""), "", found)
     return WriteOptions(dry_run="dryRun" in query, validation=validation or "Warn", manager=manager, force=force)
@@ -152,10 +156,12 @@ def delete_options(query: Query, body: Any) -> DeleteOptions:
     found = []
     if policy is not None and orphan is not None:
         found.append(
-            faults.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+            field_errors.invalid(
+                "propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"
+            )
         )
     if policy is not None and policy not in _POLICIES:
-        found.append(faults.unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
+        found.append(field_errors.unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
     dry_run = [str(each) for each in given.get("dryRun") or several(query, "dryRun")]
     found += _dry_run_faults(dry_run)
     if found:
@@ -186,10 +192,10 @@ def _understood(given: Any) -> RawObject:
     """The body of a deletion, whose kind and fields must be known."""
     if given is None:
         return {}
-    mistakes.check_header(given)
+    decode_errors.check_header(given)
     api_version, kind = given.get("apiVersion") or "v1", given.get("kind") or "DeleteOptions"
     if kind != "DeleteOptions":
-        raise bad_request(mistakes.unregistered(api_version, kind))
+        raise bad_request(decode_errors.unregistered(api_version, kind))
     read: RawObject = {}
     try:
         read = form(_DELETE_DEFINITION).read(given, None, [])
@@ -226,23 +232,23 @@ def several(query: Query, name: str) -> list[str]:
 
 
 def _dry_run_faults(asked: list[str]) -> list[Cause]:
-    return [] if set(asked) <= {"All"} else [faults.unsupported("dryRun", asked, ("All",))]
+    return [] if set(asked) <= {"All"} else [field_errors.unsupported("dryRun", asked, ("All",))]
 
 
 def _manager_faults(manager: str) -> list[Cause]:
     found = []
     if len(manager.encode()) > _MANAGER_LENGTH:
-        found.append(faults.too_long("fieldManager", _MANAGER_LENGTH))
+        found.append(field_errors.too_long("fieldManager", _MANAGER_LENGTH))
     for index, char in enumerate(manager):
         if not char.isprintable():
             why = f"invalid character U+{ord(char):04X} (at position {len(manager[:index].encode())})"
-            found.append(faults.invalid("fieldManager", manager, why))
+            found.append(field_errors.invalid("fieldManager", manager, why))
     return found
 
 
 def refused_version(text: str, *, listed: bool = False) -> Refusal:
     """A resourceVersion that is no number, or one beyond 64 bits."""
     wrong = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
-    cause = faults.invalid("resourceVersion", text, f"strconv.ParseUint: parsing {quote(text)}: {wrong}")
+    cause = field_errors.invalid("resourceVersion", text, f"strconv.ParseUint: parsing {quote(text)}: {wrong}")
     why = f"{cause.field}: {cause.message}"
     return bad_request(f"invalid resource version: {why}") if listed else Refusal(500, "", why)

@@ -42,36 +42,36 @@ class Patch:
 
     make: Callable[[RawObject], RawObject]
     """What it does to an object."""
-    doubles: Sequence[str] = ()
+    duplicates: Sequence[str] = ()
     """A sentence a field that it names twice."""
     shown: str | None = None
     """What stands for its result in a refusal; nothing for the result itself."""
 
 
-def understand(media: str, body: bytes, served: Served, kinds: Kinds) -> Patch:
+def parse(media: str, body: bytes, served: Served, kinds: Kinds) -> Patch:
     """A patch of one of the three kinds."""
     prefix = "" if media == STRATEGIC else "error decoding patch: "
     try:
-        patch, doubles = bodies.decode_json(body)
+        patch, duplicates = bodies.decode_json(body)
     except bodies.Unreadable as error:
         raise bad_request(f"{prefix}{error.words}") from None
     if media == JSON_PATCH:
         return Patch(make=lambda live: json_patch(live, patch))
     if media == MERGE:
-        return Patch(make=lambda live: merge_patch(live, patch), doubles=doubles)
+        return Patch(make=lambda live: merge_patch(live, patch), duplicates=duplicates)
     if not isinstance(patch, dict):
         raise bad_request(f"json: cannot unmarshal {go_name(patch)} into Go value of type map[string]interface {{}}")
     fields = kinds.fields(served)
-    return Patch(make=lambda live: strategic.merge(live, patch, fields), doubles=doubles, shown=printed(patch))
+    return Patch(make=lambda live: strategic.merge(live, patch, fields), duplicates=duplicates, shown=printed(patch))
 
 
 def wanted(body: bytes) -> tuple[RawObject, list[str]]:
     """What a server-side apply wants, which may be YAML."""
     try:
-        obj, doubles = bodies.decode(body, bodies.YAML)
+        obj, duplicates = bodies.decode(body, bodies.YAML)
     except bodies.Unreadable as error:
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error.words}") from None
     if not isinstance(obj, dict):
         why = f"json: cannot unmarshal {go_name(obj)} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
-    return obj, doubles
+    return obj, duplicates

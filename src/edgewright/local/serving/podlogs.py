@@ -13,11 +13,11 @@ from urllib.parse import urlencode
 import aiohttp
 from aiohttp import web
 
-from edgewright.local import faults
+from edgewright.local import field_errors
 from edgewright.local.builtin import values
 from edgewright.local.errors import Cause, Refusal, bad_request, internal_error, invalid, not_found
+from edgewright.local.go_format import quote
 from edgewright.local.history import StoreKey
-from edgewright.local.quoting import quote
 from edgewright.local.serving import bodies, options
 from edgewright.local.serving.objects import Objects
 from edgewright.runtime.objects import Kind, RawObject
@@ -102,14 +102,14 @@ def _option_faults(query: Mapping[str, str]) -> list[Cause]:
         ("limitBytes", 1, "must be greater than 0"),
     ):
         if (value := options.integer(query, name)) is not None and value < least:
-            found.append(faults.invalid(name, value, why))
+            found.append(field_errors.invalid(name, value, why))
     seconds = options.integer(query, "sinceSeconds")
     if _is_a_time(query.get("sinceTime", "")) and seconds is not None:
-        found.append(faults.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+        found.append(field_errors.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
     elif seconds is not None and seconds < 1:
-        found.append(faults.invalid("sinceSeconds", seconds, "must be greater than 0"))
+        found.append(field_errors.invalid("sinceSeconds", seconds, "must be greater than 0"))
     if "stream" in query:
-        found.append(faults.forbidden("stream", "may not be specified"))
+        found.append(field_errors.forbidden("stream", "may not be specified"))
     return found
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 from multidict import MultiDict
 
 from edgewright.local.errors import bad_request
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 
 _BROKEN: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _DURATION: Final = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|[+-]?0")

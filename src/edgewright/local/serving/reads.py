@@ -19,7 +19,7 @@ from edgewright.local import selectors
 from edgewright.local.errors import Refusal, bad_request, expired
 from edgewright.local.history import Expired, Stored, StoreKey
 from edgewright.local.served import Served
-from edgewright.local.serving import bodies, mistakes
+from edgewright.local.serving import bodies, decode_errors
 from edgewright.local.serving.objects import Objects
 from edgewright.local.serving.options import ListOptions, refused_version
 from edgewright.runtime.objects import RawObject
@@ -194,7 +194,7 @@ def _decode_token(token: str, served: Served, namespace: str) -> tuple[int, Stor
         if not isinstance(start, str) or not start:
             raise bad_request(f"{wrong}: encoded start key empty (version {_TOKEN_VERSION})")
     except (binascii.Error, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise bad_request(f"{wrong}: {mistakes.json_words(error)}") from None
+        raise bad_request(f"{wrong}: {decode_errors.json_words(error)}") from None
     where, _, name = start.removesuffix("\0").rpartition("/")
     if "/" in where or where.startswith(".") or (where and namespace):
         raise bad_request(f"{wrong}: {start}")

@@ -13,7 +13,7 @@ from multidict import MultiDict
 
 from edgewright.local import names
 from edgewright.local.errors import bad_request, method_not_allowed, no_such_method, no_such_path, not_found
-from edgewright.local.quoting import quote
+from edgewright.local.go_format import quote
 from edgewright.local.served import Served
 from edgewright.local.serving.target import Target
 

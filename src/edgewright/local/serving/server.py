@@ -1,7 +1,7 @@
 """The whole way of a request: who asks, for what, is it served, what is done, how is it answered.
 
-`plane` makes one `Server` and opens its port. Each step is a module beside this one; a refusal of any of them becomes a
-Status here. What the documents (discovery, OpenAPI) say is kept until the kinds change.
+`control_plane` makes one `Server` and opens its port. Each step is a module beside this one; a refusal of any of them
+becomes a Status here. What the documents (discovery, OpenAPI) say is kept until the kinds change.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from edgewright.local.history import Expired
 from edgewright.local.served import Served
 from edgewright.local.serving import (
     bodies,
-    mistakes,
+    decode_errors,
     options,
     patches,
     query,
     reads,
+    representations,
     routes,
     scale,
-    shapes,
     target,
-    warned,
+    warning_headers,
     watches,
 )
-from edgewright.local.serving.asked import Asked
 from edgewright.local.serving.bodies import Answer
 from edgewright.local.serving.deletes import Deletes
 from edgewright.local.serving.listener import Connection
 from edgewright.local.serving.objects import Objects
 from edgewright.local.serving.pages import Pages
 from edgewright.local.serving.podlogs import PodLogs
-from edgewright.local.serving.scaling import Scales
+from edgewright.local.serving.scale_requests import Scales
 from edgewright.local.serving.target import Target
+from edgewright.local.serving.write_request import WriteRequest
 from edgewright.local.serving.writes import Writes, Written
 from edgewright.local.store import StoreError
 from edgewright.runtime import logs
@@ -59,7 +59,7 @@ log = logs.get("local.server")
 
 _BODY_SECONDS: Final = 30.0
 _READ_SECONDS: Final = 30.0
-MOST_WATCHES: Final = 1000
+MAX_WATCHES: Final = 1000
 # Whoever opens too many watches must not shut out what keeps the objects in order.
 _UNLIMITED: Final = ("system:controllers", "system:node:")
 _OWN_FAULT: Final = 500
@@ -139,7 +139,7 @@ class Server:
         except Refusal as refusal:
             response = _status(refusal, request)
         if served.deprecation and not response.prepared:
-            response.headers.add("Warning", warned.header(served.deprecation))
+            response.headers.add("Warning", warning_headers.header(served.deprecation))
         return response
 
     def _identify(self, request: web.BaseRequest) -> User:
@@ -172,7 +172,7 @@ class Server:
     # Reading
 
     async def _get(self, call: Call) -> web.StreamResponse:
-        answer = self._negotiate(call, shapes.OFFERED)
+        answer = self._negotiate(call, representations.OFFERED)
         stored = self._objects.get(call.served, call.namespace, call.name)
         if version := call.query.get("resourceVersion"):
             wanted = reads.version(version)
@@ -182,20 +182,20 @@ class Server:
             raise not_found(call.served.kind, call.name)
         if answer.shape:
             obj = self._objects.read(call.served, stored)
-            return _response(200, shapes.one(self._objects, call.served, obj, answer, call.query), answer)
+            return _response(200, representations.one(self._objects, call.served, obj, answer, call.query), answer)
         return _response(200, bodies.reencode(self._objects.shown(call.served, stored), answer), answer)
 
     async def _list(self, call: Call) -> web.StreamResponse:
         asked = options.list_options(call.query)
         if asked.watch:
             return await self._watch(call, asked)
-        answer = self._negotiate(call, shapes.OFFERED)
+        answer = self._negotiate(call, representations.OFFERED)
         found = await reads.page(self._objects, call.served, call.namespace, asked)
-        return _response(200, shapes.many(self._objects, call.served, found, answer, call.query), answer)
+        return _response(200, representations.many(self._objects, call.served, found, answer, call.query), answer)
 
     async def _watch(self, call: Call, asked: options.ListOptions) -> web.StreamResponse:
-        answer = self._negotiate(call, (*shapes.OF_A_LIST, *shapes.OF_AN_OBJECT), watch=True)
-        show, show_bookmark = shapes.of_watch(self._objects, call.served, answer, call.query)
+        answer = self._negotiate(call, (*representations.OF_A_LIST, *representations.OF_AN_OBJECT), watch=True)
+        show, show_bookmark = representations.of_watch(self._objects, call.served, answer, call.query)
         watch = watches.Watch(
             objects=self._objects,
             served=call.served,
@@ -206,11 +206,11 @@ class Server:
             show_bookmark=show_bookmark,
         )
         counted = not call.user.name.startswith(_UNLIMITED)
-        if counted and self._watches >= MOST_WATCHES:
-            raise too_many_requests(f"more than {MOST_WATCHES} watches are open", retry_after_seconds=5)
+        if counted and self._watches >= MAX_WATCHES:
+            raise too_many_requests(f"more than {MAX_WATCHES} watches are open", retry_after_seconds=5)
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "application/json"})
         if call.served.deprecation:
-            response.headers.add("Warning", warned.header(call.served.deprecation))
+            response.headers.add("Warning", warning_headers.header(call.served.deprecation))
         self._watches += counted
         try:
             return await self._stream(call.request, response, watch)
@@ -247,30 +247,30 @@ class Server:
 
     async def _create(self, call: Call) -> web.StreamResponse:
         # What is not stored has no metadata to show, nor a table of its own.
-        answer = self._negotiate(call, shapes.OF_AN_OBJECT if "get" in call.served.verbs else ())
+        answer = self._negotiate(call, representations.OF_AN_OBJECT if "get" in call.served.verbs else ())
         asked = self._asked(call, options.write_options(call.query, kind="CreateOptions"))
-        body, doubles = await self._decoded(call)
+        body, duplicates = await self._decoded(call)
         if (place := call.served.rules.stands_for) is not None:
             return await self._post_elsewhere(call, place, body)
-        return self._written(call, await self._writes.create(asked, body, doubles), answer)
+        return self._written(call, await self._writes.create(asked, body, duplicates), answer)
 
     async def _update(self, call: Call) -> web.StreamResponse:
-        answer = self._negotiate(call, shapes.OF_AN_OBJECT)
+        answer = self._negotiate(call, representations.OF_AN_OBJECT)
         asked = self._asked(call, options.write_options(call.query, kind="UpdateOptions"))
-        body, doubles = await self._decoded(call)
-        return self._written(call, await self._writes.update(asked, body, doubles), answer)
+        body, duplicates = await self._decoded(call)
+        return self._written(call, await self._writes.update(asked, body, duplicates), answer)
 
     async def _patch(self, call: Call) -> web.StreamResponse:
-        answer = self._negotiate(call, shapes.OF_AN_OBJECT)
+        answer = self._negotiate(call, representations.OF_AN_OBJECT)
         media, asked, body = await self._patching(call)
         if media == patches.APPLY:
-            wanted, doubles = patches.wanted(body)
-            return self._written(call, await self._writes.apply(asked, wanted, doubles), answer)
-        patch = patches.understand(media, body, call.served, self._objects.kinds)
-        written = await self._writes.patch(asked, patch.make, doubles=patch.doubles, shown=patch.shown)
+            wanted, duplicates = patches.wanted(body)
+            return self._written(call, await self._writes.apply(asked, wanted, duplicates), answer)
+        patch = patches.parse(media, body, call.served, self._objects.kinds)
+        written = await self._writes.patch(asked, patch.make, duplicates=patch.duplicates, shown=patch.shown)
         return self._written(call, written, answer)
 
-    async def _patching(self, call: Call) -> tuple[str, Asked, bytes]:
+    async def _patching(self, call: Call) -> tuple[str, WriteRequest, bytes]:
         """What a PATCH sends: of which kind it is, how it is to be done, and the patch itself."""
         media = patches.media_type(call.request.headers.get("Content-Type", ""), call.served)
         how = options.write_options(call.query, kind="PatchOptions", apply=media == patches.APPLY, patch=True)
@@ -289,30 +289,30 @@ class Server:
         asked = options.delete_options(call.query, await self._optional(call))
         found = await reads.page(self._objects, call.served, call.namespace, options.list_options(call.query))
         await self._deletes.delete_all(call.served, found.items, asked, user=call.user)
-        return _response(200, shapes.many(self._objects, call.served, found, answer, call.query), answer)
+        return _response(200, representations.many(self._objects, call.served, found, answer, call.query), answer)
 
     # Parts of objects that are objects of another kind
 
     async def _get_scale(self, call: Call) -> web.StreamResponse:
-        answer = self._negotiate(call, shapes.OF_AN_OBJECT)
+        answer = self._negotiate(call, representations.OF_AN_OBJECT)
         return self._scale(call, Written(obj=self._scales.get(call.served, call.namespace, call.name)), answer)
 
     async def _put_scale(self, call: Call) -> web.StreamResponse:
-        answer = self._negotiate(call, shapes.OF_AN_OBJECT)
+        answer = self._negotiate(call, representations.OF_AN_OBJECT)
         asked = self._asked(call, options.write_options(call.query, kind="UpdateOptions"))
-        body, doubles = await self._decoded(call)
-        return self._scale(call, await self._scales.put(asked, body, doubles), answer)
+        body, duplicates = await self._decoded(call)
+        return self._scale(call, await self._scales.put(asked, body, duplicates), answer)
 
     async def _patch_scale(self, call: Call) -> web.StreamResponse:
-        answer = self._negotiate(call, shapes.OF_AN_OBJECT)
+        answer = self._negotiate(call, representations.OF_AN_OBJECT)
         media, asked, body = await self._patching(call)
         if media == patches.APPLY:
             self._scales.apply(asked, patches.wanted(body)[0])
-        patch = patches.understand(media, body, call.served, self._objects.kinds)
-        return self._scale(call, await self._scales.patch(asked, patch.make, patch.doubles), answer)
+        patch = patches.parse(media, body, call.served, self._objects.kinds)
+        return self._scale(call, await self._scales.patch(asked, patch.make, patch.duplicates), answer)
 
     def _scale(self, call: Call, written: Written, answer: Answer) -> web.Response:
-        body = shapes.one(self._objects, scale.served(call.served), written.obj, answer, call.query)
+        body = representations.one(self._objects, scale.served(call.served), written.obj, answer, call.query)
         return _response(200, body, answer, written.warnings)
 
     async def _post_elsewhere(self, call: Call, place: tuple[str, str], body: object) -> web.StreamResponse:
@@ -356,13 +356,13 @@ class Server:
         """The body of a write, which must be an object of the kind."""
         body = await _body(call.request)
         try:
-            value, doubles = self._decode(call, body)
+            value, duplicates = self._decode(call, body)
         except bodies.Unreadable as error:
-            raise mistakes.unrecognised(call.served.kind, error.message, body) from None
+            raise decode_errors.unrecognised(call.served.kind, error.message, body) from None
         offered = next((each.kind for each in call.served.subresources if each.name == call.target.subresource), None)
         if call.served.custom:
-            return value if offered else mistakes.recognised_custom(value, body, call.served.kind), doubles
-        return mistakes.recognised(value, body, offered or call.served.kind, self._objects.kinds), doubles
+            return value if offered else decode_errors.recognised_custom(value, body, call.served.kind), duplicates
+        return decode_errors.recognised(value, body, offered or call.served.kind, self._objects.kinds), duplicates
 
     async def _optional(self, call: Call) -> Any:
         """The body of a deletion, where it has one."""
@@ -386,8 +386,8 @@ class Server:
             raise not_acceptable((f"{bodies.JSON};stream=watch",))
         return answer
 
-    def _asked(self, call: Call, how: options.WriteOptions) -> Asked:
-        return Asked(
+    def _asked(self, call: Call, how: options.WriteOptions) -> WriteRequest:
+        return WriteRequest(
             served=call.served,
             namespace=call.namespace,
             name=call.name,
@@ -398,7 +398,7 @@ class Server:
         )
 
     def _written(self, call: Call, written: Written, answer: Answer) -> web.Response:
-        body = shapes.one(self._objects, call.served, written.obj, answer, call.query)
+        body = representations.one(self._objects, call.served, written.obj, answer, call.query)
         return _response(201 if written.created else 200, body, answer, written.warnings)
 
 
@@ -436,7 +436,7 @@ async def _body(request: web.BaseRequest) -> bytes:
 
 def _response(code: int, body: bytes, answer: Answer, warnings: Sequence[str] = ()) -> web.Response:
     response = web.Response(status=code, body=body, headers={**_HEADERS, "Content-Type": answer.format})
-    for each in warned.headers(warnings):
+    for each in warning_headers.headers(warnings):
         response.headers.add("Warning", each)
     return response
 

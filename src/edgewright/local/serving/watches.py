@@ -21,7 +21,7 @@ from edgewright.runtime.objects import RawObject
 
 _BOOKMARK_SECONDS = 55.0
 _LAST_BOOKMARK_SECONDS = 2.0
-_SHORTEST, _LONGEST = 1800.0, 3600.0
+_SHORTEST, _MAX_LENGTH = 1800.0, 3600.0
 _PORTION = 64 * 1024
 _INITIAL_END = "k8s.io/initial-events-end"
 
@@ -79,7 +79,7 @@ class Watch:
 
     async def _follow(self, subscription: Subscription) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        ends = loop.time() + (self.options.timeout or random.uniform(_SHORTEST, _LONGEST))  # noqa: S311  no secret
+        ends = loop.time() + (self.options.timeout or random.uniform(_SHORTEST, _MAX_LENGTH))  # noqa: S311  no secret
         bookmark = self._next_bookmark(loop.time(), ends)
         ending = asyncio.ensure_future(self._end_with_the_kind(subscription))
         try:

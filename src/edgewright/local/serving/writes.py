@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from edgewright.local import faults
+from edgewright.local import field_errors
 from edgewright.local.apply import apply
 from edgewright.local.errors import (
     Refusal,
@@ -24,12 +24,13 @@ from edgewright.local.errors import (
     no_generated_name,
     not_found,
 )
+from edgewright.local.go_format import quote
 from edgewright.local.history import Stored, StoreKey
-from edgewright.local.quoting import quote
 from edgewright.local.served import Served, Write
-from edgewright.local.serving import bodies, metadata, mistakes
-from edgewright.local.serving.asked import (
-    Asked,
+from edgewright.local.serving import bodies, decode_errors, metadata
+from edgewright.local.serving.objects import Objects
+from edgewright.local.serving.write_request import (
+    WriteRequest,
     applied_twice,
     namespace_is_going,
     of_kind,
@@ -38,7 +39,6 @@ from edgewright.local.serving.asked import (
     strictly,
     unpatchable,
 )
-from edgewright.local.serving.objects import Objects
 from edgewright.local.store import AlreadyThere, Changed, NotThere
 from edgewright.runtime.objects import Kind, RawObject
 
@@ -67,9 +67,9 @@ class Writes:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    async def create(self, asked: Asked, body: Any, doubles: Sequence[str] = ()) -> Written:
+    async def create(self, asked: WriteRequest, body: Any, duplicates: Sequence[str] = ()) -> Written:
         """Adds an object, in a namespace that is there and stays."""
-        obj, warnings = self.understood(asked, body, doubles)
+        obj, warnings = self.decoded(asked, body, duplicates)
         write = self._write(asked, "create")
         if (answer := asked.served.rules.respond(obj, write)) is not None:
             if owners := self._owners(asked, None, obj):
@@ -79,9 +79,9 @@ class Writes:
             self._admit(asked, obj)
             return await self._add(asked, obj, warnings)
 
-    async def update(self, asked: Asked, body: Any, doubles: Sequence[str] = ()) -> Written:
+    async def update(self, asked: WriteRequest, body: Any, duplicates: Sequence[str] = ()) -> Written:
         """Replaces an object by what the client sent."""
-        obj, warnings = self.understood(asked, body, doubles)
+        obj, warnings = self.decoded(asked, body, duplicates)
         with _warning_of(warnings):
             metadata.match_name(obj, asked.name)
             if asked.served.rules.create_on_update and not asked.subresource:
@@ -97,7 +97,7 @@ class Writes:
             return await self.change(asked, lambda _: copy.deepcopy(obj), warnings=warnings)
 
     async def patch(
-        self, asked: Asked, make: Make, *, doubles: Sequence[str] = (), shown: str | None = None
+        self, asked: WriteRequest, make: Make, *, duplicates: Sequence[str] = (), shown: str | None = None
     ) -> Written:
         """Changes an object by a patch; `shown` is what a refusal of the result shows instead of the result."""
         warnings: list[str] = []
@@ -106,8 +106,8 @@ class Writes:
             result = make(live)
             try:
                 if not asked.served.custom:
-                    mistakes.recognised(result, b"", asked.served.kind, self._objects.kinds)
-                obj, said = self.understood(asked, result, doubles, patched=True)
+                    decode_errors.recognised(result, b"", asked.served.kind, self._objects.kinds)
+                obj, said = self.decoded(asked, result, duplicates, patched=True)
             except Refusal as refusal:
                 raise unpatchable(asked.served.kind, result, shown, refusal) from None
             metadata.match_name(obj, asked.name)
@@ -117,10 +117,12 @@ class Writes:
         with _warning_of(warnings):
             return await self.change(asked, patched, verb="patch", warnings=warnings)
 
-    async def apply(self, asked: Asked, wanted: RawObject, doubles: Sequence[str] = ()) -> Written:
+    async def apply(self, asked: WriteRequest, wanted: RawObject, duplicates: Sequence[str] = ()) -> Written:
         """Server-side apply: creates the object, or changes the fields that the manager has an opinion on."""
         served = asked.served
-        warnings = applied_twice(asked, doubles)  # unknown fields are refused by the merge, whatever the client wants
+        warnings = applied_twice(
+            asked, duplicates
+        )  # unknown fields are refused by the merge, whatever the client wants
         fields = self._objects.kinds.fields(served)
 
         def merged(live: RawObject | None) -> RawObject:
@@ -169,7 +171,9 @@ class Writes:
                     raise
         raise conflict(served.kind, asked.name, _OPTIMISTIC)
 
-    async def change(self, asked: Asked, make: Make, *, verb: str = "update", warnings: Sequence[str] = ()) -> Written:
+    async def change(
+        self, asked: WriteRequest, make: Make, *, verb: str = "update", warnings: Sequence[str] = ()
+    ) -> Written:
         """Works a change out on the object as it is, until one is written.
 
         The verb `act` is for what the server itself does to an object when something is posted to a subresource of it:
@@ -218,8 +222,8 @@ class Writes:
         last = live if done else obj
         return await write(stored.key, stored.revision, lambda revision: self._objects.encode(served, last, revision))
 
-    def understood(
-        self, asked: Asked, body: Any, doubles: Sequence[str], *, patched: bool = False
+    def decoded(
+        self, asked: WriteRequest, body: Any, duplicates: Sequence[str], *, patched: bool = False
     ) -> tuple[RawObject, list[str]]:
         """The object of a body: of this kind, without unknown fields, with defaults; and what is to be warned of."""
         obj = of_kind(body, asked.served, patched=patched)
@@ -228,11 +232,13 @@ class Writes:
         obj, unknown = asked.served.rules.decode(obj)
         if reset:
             metadata.of(obj)["managedFields"] = []  # else an empty list is as good as none
-        strictly(asked, unknown, doubles, warnings)
+        strictly(asked, unknown, duplicates, warnings)
         asked.served.rules.default(obj)
         return obj, warnings
 
-    async def _add(self, asked: Asked, obj: RawObject, warnings: Sequence[str], *, owned: bool = False) -> Written:
+    async def _add(
+        self, asked: WriteRequest, obj: RawObject, warnings: Sequence[str], *, owned: bool = False
+    ) -> Written:
         served, rules = asked.served, asked.served.rules
         prefix = metadata.of(obj).get("generateName") if not metadata.of(obj).get("name") else None
         write = self._write(asked, "create")
@@ -271,7 +277,7 @@ class Writes:
             return refusal
         return Refusal(refusal.code, refusal.reason, f"object is being deleted: {refusal.message}", refusal.details)
 
-    def _prepared_new(self, asked: Asked, obj: RawObject, write: Write, *, owned: bool) -> list[str]:
+    def _prepared_new(self, asked: WriteRequest, obj: RawObject, write: Write, *, owned: bool) -> list[str]:
         """Brings a new object into the state in which it may be stored, or refuses it; gives warnings."""
         served, rules = asked.served, asked.served.rules
         metadata.wipe(obj)
@@ -291,7 +297,7 @@ class Writes:
             rules.default(obj)
         return said
 
-    def _prepared(self, asked: Asked, obj: RawObject, live: RawObject, verb: str) -> list[str]:
+    def _prepared(self, asked: WriteRequest, obj: RawObject, live: RawObject, verb: str) -> list[str]:
         """Brings a changed object into the state in which it may be stored, or refuses it; gives warnings."""
         served, rules = asked.served, asked.served.rules
         write = self._write(asked, verb)
@@ -310,7 +316,7 @@ class Writes:
             raise invalid(said_kind(obj, served.kind), asked.name, found)
         return rules.warnings(obj, live, write)
 
-    def _owners(self, asked: Asked, live: RawObject | None, obj: RawObject) -> list[RawObject]:
+    def _owners(self, asked: WriteRequest, live: RawObject | None, obj: RawObject) -> list[RawObject]:
         return apply.record(
             live,
             obj,
@@ -323,13 +329,13 @@ class Writes:
             versions=self._objects.kinds.versions(asked.served),
         )
 
-    def _check_absent(self, asked: Asked, obj: RawObject) -> None:
+    def _check_absent(self, asked: WriteRequest, obj: RawObject) -> None:
         """Refuses to make an object by an update that takes it to be a certain one."""
         if uid := metadata.of(obj).get("uid"):
             raise conflict(asked.served.kind, asked.name, precondition(asked, uid, ""))
         _check_number(metadata.of(obj).get("resourceVersion") or "")
 
-    def _check_version(self, asked: Asked, obj: RawObject, live: RawObject, verb: str) -> None:
+    def _check_version(self, asked: WriteRequest, obj: RawObject, live: RawObject, verb: str) -> None:
         """Refuses a change that was worked out on another state of the object, or on another object."""
         kind, wanted, there = asked.served.kind, metadata.of(obj), metadata.of(live)
         uid = wanted.get("uid")
@@ -338,7 +344,7 @@ class Writes:
         version = wanted.get("resourceVersion") or ""
         if not version:
             if not asked.served.rules.unconditional_update and verb == "update":
-                cause = faults.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                cause = field_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
                 shown = Kind(group=kind.group, version=kind.version, kind=kind.plural, plural=kind.plural)
                 raise invalid(shown, asked.name, [cause])
             return
@@ -346,7 +352,7 @@ class Writes:
             _check_number(version)
             raise conflict(kind, asked.name, _OPTIMISTIC)
 
-    def _admit(self, asked: Asked, obj: RawObject) -> None:
+    def _admit(self, asked: WriteRequest, obj: RawObject) -> None:
         """New objects need a namespace that is there and is not going away."""
         kind, namespace = asked.served.kind, asked.namespace
         if not kind.namespaced:
@@ -360,7 +366,7 @@ class Writes:
         ):
             raise namespace_is_going(kind, metadata.of(obj).get("name") or "", namespace)
 
-    def _write(self, asked: Asked, verb: str) -> Write:
+    def _write(self, asked: WriteRequest, verb: str) -> Write:
         return self._objects.write(
             verb,
             subresource=asked.subresource,

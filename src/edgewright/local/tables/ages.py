@@ -13,7 +13,7 @@ INVALID = "<invalid>"
 
 _ZERO = datetime(1, 1, 1, tzinfo=UTC)
 """What stands for no time at all where a time must be written."""
-_LONGEST = timedelta(microseconds=(2**63 - 1) // 1000)
+_MAX_LENGTH = timedelta(microseconds=(2**63 - 1) // 1000)
 """Go counts durations in 64-bit nanoseconds: whatever is longer ago than 292 years was 292 years ago."""
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 _SCALE = (
@@ -36,7 +36,7 @@ _TIMESTAMP = re.compile(
 
 def human_duration(elapsed: timedelta) -> str:
     """A duration as people read it: `59s`, `3m20s`, `47h`, `3d4h`, `2y10d`; a second of the future is forgiven."""
-    seconds = int(min(elapsed, _LONGEST).total_seconds())
+    seconds = int(min(elapsed, _MAX_LENGTH).total_seconds())
     if seconds < -1:
         return INVALID
     seconds = max(seconds, 0)

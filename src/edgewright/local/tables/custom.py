@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from edgewright.local.quoting import compact, json_number
+from edgewright.local.go_format import compact, json_number
 from edgewright.local.served import Column
 from edgewright.runtime.objects import RawObject
 
@@ -34,7 +34,7 @@ _SCALE: tuple[RawObject, ...] = (
     {"name": "Available", "type": "integer", "description": "How many there are.", "jsonPath": ".status.replicas"},
     _ONLY_AGE,
 )
-_MOST, _LEAST = 2**63 - 1, -(2**63)
+_MAX_COUNT, _LEAST = 2**63 - 1, -(2**63)
 
 
 def custom_columns(definitions: Sequence[RawObject] | None) -> tuple[tuple[Column, ...], Row]:
@@ -87,7 +87,7 @@ def _string(value: Any, _now: datetime) -> str:
 def _integer(value: Any, _now: datetime) -> int | None:
     if isinstance(value, float):
         # What is too large for 64 bits becomes the least of them: so says the processor, and so the real server.
-        return int(value) if _LEAST <= value <= _MOST else _LEAST
+        return int(value) if _LEAST <= value <= _MAX_COUNT else _LEAST
     return value if _is_whole(value) else None
 
 

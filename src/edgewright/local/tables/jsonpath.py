@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from edgewright.local.quoting import number
+from edgewright.local.go_format import number
 
 from .pathsyntax import Node, PathError, Step, parse_nodes
 

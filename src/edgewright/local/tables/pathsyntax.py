@@ -48,7 +48,7 @@ class Node:
 _KEY = re.compile(r"'([^']*)'")
 _SLICE = re.compile(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?")
 _COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+)")
-_MOST_DIGITS = 400
+_MAX_DIGITS = 400
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _ESCAPE = re.compile(
@@ -211,8 +211,8 @@ def _begins_word(char: str) -> bool:
 
 
 def _number(digits: str) -> int | float:
-    if len(digits) > _MOST_DIGITS:
-        raise PathError(f"{digits[:_MOST_DIGITS]}… is no number")
+    if len(digits) > _MAX_DIGITS:
+        raise PathError(f"{digits[:_MAX_DIGITS]}… is no number")
     if _WHOLE.fullmatch(digits) and -(2**63) <= int(digits) < 2**63:
         return int(digits)
     if _DECIMAL.fullmatch(digits):
@@ -237,7 +237,7 @@ def _slice(content: str) -> Node:
 def _bound(digits: str) -> int | None:
     if digits == "":
         return None
-    if digits == "-" or len(digits) > _MOST_DIGITS or not -(2**63) <= int(digits) < 2**63:
+    if digits == "-" or len(digits) > _MAX_DIGITS or not -(2**63) <= int(digits) < 2**63:
         raise PathError(f"the index {digits} is no number")
     return int(digits)
 

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from edgewright.api import Device, FlashJob, Pod, Service
-from edgewright.controllers.flashjob.flashes import Flashes
+from edgewright.controllers.flashjob.context import Context
+from edgewright.controllers.flashjob.device_loop import Flashes
 from edgewright.controllers.flashjob.manifests import pod_for, service_for
-from edgewright.controllers.flashjob.world import World
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock, VirtualClock
 from edgewright.runtime.config import Config
@@ -45,22 +45,22 @@ class Behind:
     def __init__(self, config: Config, clock: SystemClock | VirtualClock, *, at: int, after: bool) -> None:
         self.client = Client(config)
         self.mortal = Mortal(self.client, at=at, after=after)
-        self.world = World(Manager(self.client), QUICK, clock)
-        self.heard = self.world.recorder = Heard()
-        self.flashes = Flashes(self.world)
+        self.context = Context(Manager(self.client), QUICK, clock)
+        self.heard = self.context.recorder = Heard()
+        self.flashes = Flashes(self.context)
 
     def sees(self, *objects: Device | FlashJob | Pod | Service) -> None:
         """The caches have got so far."""
         for obj in objects:
             match obj:
                 case Device():
-                    self.world.devices.cache.put(obj)
+                    self.context.devices.cache.put(obj)
                 case FlashJob():
-                    self.world.jobs.put(obj)
+                    self.context.jobs.put(obj)
                 case Pod():
-                    self.world.pods.cache.put(obj)
+                    self.context.pods.cache.put(obj)
                 case Service():
-                    self.world.services.cache.put(obj)
+                    self.context.services.cache.put(obj)
 
 
 def refuse(client: Client, verb: str, ending: str, error: type[ApiError] = Forbidden, message: str = "not you") -> None:

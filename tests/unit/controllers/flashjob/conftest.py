@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewright.controllers.flashjob import jobs
+from edgewright.controllers.flashjob import job_loop
 
 REPEATING = (
     "test_addresses_loop",
@@ -29,4 +29,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def quick_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fleet has the time that is between two passes; a test of one device would do nothing else but wait for it."""
-    monkeypatch.setattr(jobs, "PASS_EVERY", 0.02)
+    monkeypatch.setattr(job_loop, "PASS_EVERY", 0.02)

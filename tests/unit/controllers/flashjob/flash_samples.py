@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from edgewright.api.device import Claim, Device, DeviceSpec, DeviceStatus, FlashRecord, JobReference
-from edgewright.api.flashing import FLASH_CONTAINER, INSPECT_CONTAINER, VERIFY_CONTAINER, Report, encode_report
+from edgewright.api.flash_pod import FLASH_CONTAINER, INSPECT_CONTAINER, VERIFY_CONTAINER, Report, encode_report
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
 from edgewright.api.pod import (
     ContainerRunning,

@@ -21,7 +21,7 @@ import msgspec
 
 from edgewright.api import CUSTOM_KINDS, Device, FlashJob, Pod, Service, custom_resource_definitions
 from edgewright.api.device import Claim, DeviceSpec, DeviceStatus, JobReference
-from edgewright.api.flashing import (
+from edgewright.api.flash_pod import (
     EXIT_CODES,
     FLASH_CONTAINER,
     INSPECT_CONTAINER,
@@ -31,9 +31,9 @@ from edgewright.api.flashing import (
     encode_report,
 )
 from edgewright.api.flashjob import FlashJobSpec
-from edgewright.controllers.flashjob.flashes import add_flashes
+from edgewright.controllers.flashjob.context import Context
+from edgewright.controllers.flashjob.device_loop import add_flashes
 from edgewright.controllers.flashjob.names import state_of
-from edgewright.controllers.flashjob.world import World
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.local import custom
 from edgewright.local.served import Served
@@ -74,7 +74,7 @@ def our_kinds() -> list[Served]:
 
 # --- the operator ---------------------------------------------------------------------------------------------------
 
-Added = Callable[[Manager, World], object]
+Added = Callable[[Manager, Context], object]
 
 
 class Mortal:
@@ -117,7 +117,7 @@ class Mortal:
 class Operator:
     """One process of the operator while it runs."""
 
-    world: World
+    context: Context
     mortal: Mortal
     task: asyncio.Task[None]
 
@@ -135,10 +135,10 @@ async def operating(
     """Runs an operator with fresh caches beside the block; it dies at its write number `at`, where there is one."""
     manager = Manager(Client(config), lease=lease)
     mortal = Mortal(manager.client, at=at, after=after)
-    world = World(manager, settings, SystemClock())
-    add(manager, world)
+    context = Context(manager, settings, SystemClock())
+    add(manager, context)
     async with running(manager.run()) as task:
-        yield Operator(world, mortal, task)
+        yield Operator(context, mortal, task)
 
 
 # --- the node -------------------------------------------------------------------------------------------------------

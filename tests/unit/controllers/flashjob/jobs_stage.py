@@ -17,9 +17,9 @@ import msgspec
 
 from edgewright.api import FlashJob
 from edgewright.api.device import Device, DeviceStatus, Firmware, FlashRecord, LastFlash
-from edgewright.api.flashing import Outcome
-from edgewright.controllers.flashjob.jobs import add_jobs
-from edgewright.controllers.flashjob.world import World
+from edgewright.api.flash_pod import Outcome
+from edgewright.controllers.flashjob.context import Context
+from edgewright.controllers.flashjob.job_loop import add_jobs
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock
@@ -84,23 +84,23 @@ class Flashing:
         """The most claims that were seen at one time."""
         self.flashed: Counter[str] = Counter()
 
-    async def flash(self, world: World) -> None:
+    async def flash(self, context: Context) -> None:
         """Ends what is claimed, until cancelled."""
-        await world.devices.cache.wait_synced()
+        await context.devices.cache.wait_synced()
         while True:
-            claimed = [each for each in world.devices.cache if each.status.claim and not each.status.claim.not_before]
+            claimed = [each for each in context.devices.cache if each.status.claim and not each.status.claim.not_before]
             self.most = max(self.most, len(claimed))
             for each in claimed if self.flashing else ():
-                await self.finish(world, each)
+                await self.finish(context, each)
             await asyncio.sleep(0.005)
 
-    async def finish(self, world: World, claimed: Device) -> None:
+    async def finish(self, context: Context, claimed: Device) -> None:
         """Records the outcome of the flash of a Device and frees its claim, in one write."""
         claim = claimed.status.claim
         assert claim is not None
         ending = self.outcomes.get(claimed.metadata.name, FlashRecord(outcome=Outcome.SUCCEEDED, version="1.0.0"))
-        now = world.clock.now()
-        job = world.jobs.get(Key(claim.job.namespace, claim.job.name))
+        now = context.clock.now()
+        job = context.jobs.get(Key(claim.job.namespace, claim.job.name))
         record = msgspec.structs.replace(
             ending,
             job=claim.job,
@@ -120,7 +120,7 @@ class Flashing:
             firmware = Firmware(digest=record.digest, version=record.version)
             status = msgspec.structs.replace(status, firmware=firmware)
         try:
-            world.devices.wrote(await world.client.of(Device).write_status(claimed, status))
+            context.devices.wrote(await context.client.of(Device).write_status(claimed, status))
         except Conflict:
             return
         self.flashed[claimed.metadata.name] += 1
@@ -138,7 +138,7 @@ class Stage(Flashing):
         self.manager: Manager | None = None
 
     @asynccontextmanager
-    async def operating(self) -> AsyncIterator[World]:
+    async def operating(self) -> AsyncIterator[Context]:
         """Runs the loop, and the one who flashes, as one process would."""
         clock = SystemClock()
         client = Client(Config(server=self.api.url, tls=self.api.tls), clock=clock)
@@ -152,11 +152,11 @@ class Stage(Flashing):
                 counted(method, code)
 
         client.transport.on_answer = count
-        world = World(manager, self.settings, clock)
-        add_jobs(manager, world)
-        async with running(manager.run()), running(self.flash(world)):
+        context = Context(manager, self.settings, clock)
+        add_jobs(manager, context)
+        async with running(manager.run()), running(self.flash(context)):
             try:
-                yield world
+                yield context
             finally:
                 manager.stop()
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from edgewright.api.device import Claim, Device
-from edgewright.api.flashing import Outcome, Report
+from edgewright.api.flash_pod import Outcome, Report
 from edgewright.api.flashjob import DeviceState
 from edgewright.api.service import Service
-from edgewright.controllers.flashjob.claiming import wishes_of
-from edgewright.controllers.flashjob.deciding import (
+from edgewright.controllers.flashjob.claims import wishes_of
+from edgewright.controllers.flashjob.decisions import (
     Action,
     CreatePod,
     CreateService,
@@ -24,8 +24,8 @@ from edgewright.controllers.flashjob.deciding import (
     decide,
 )
 from edgewright.controllers.flashjob.outcomes import next_attempt, set_aside
-from edgewright.controllers.flashjob.showing import status_of
-from edgewright.controllers.flashjob.survey import Around, Need, Standing, survey
+from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, survey
+from edgewright.controllers.flashjob.status import status_of
 from edgewright.controllers.settings import Timing
 from tests.unit.controllers.flashjob.flash_samples import (
     NOW,
@@ -139,8 +139,8 @@ NAMES = tuple("abcd")
 MANY = a_job(uuid=NAMES)
 
 
-def standings(devices: dict[str, Device], **around: Any) -> list[Standing]:
-    return survey(MANY, Around(devices=devices, observed=NOW, now=LATE, **around))
+def standings(devices: dict[str, Device], **snapshot: Any) -> list[DeviceStanding]:
+    return survey(MANY, JobSnapshot(devices=devices, observed=NOW, now=LATE, **snapshot))
 
 
 def named(uuid: str, claim: Claim | None = None, **more: Any) -> Device:
@@ -181,7 +181,7 @@ DONE = {"a": a_device(None, a_record(MANY, uuid="a"), name="a")}
 
 
 @pytest.mark.parametrize(
-    ("devices", "around", "reason"),
+    ("devices", "snapshot", "reason"),
     [
         pytest.param({"a": named("a", ASIDE_NOW)}, {}, "NoAddress", id="one waits to be tried again"),
         pytest.param({"a": named("a", ASIDE_NOW), "b": named("b")}, {}, "NoAddress", id="another has no place yet"),
@@ -212,9 +212,9 @@ DONE = {"a": a_device(None, a_record(MANY, uuid="a"), name="a")}
     ],
 )
 def test_a_job_that_does_not_get_on_for_want_of_addresses_says_so(
-    devices: dict[str, Device], around: dict[str, Any], reason: str
+    devices: dict[str, Device], snapshot: dict[str, Any], reason: str
 ) -> None:
-    status = status_of(MANY, standings(devices, **around), observed=NOW, now=LATE)
+    status = status_of(MANY, standings(devices, **snapshot), observed=NOW, now=LATE)
     said = {each.type: (each.status, each.reason) for each in status.conditions}
     assert status.phase == "InProgress"
     assert said["Ready"] == ("False" if reason == "NoAddress" else "Unknown", reason)

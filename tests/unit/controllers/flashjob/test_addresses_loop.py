@@ -12,7 +12,7 @@ import pytest
 
 from edgewright.api import Device, FlashJob, Pod, Service
 from edgewright.api.device import Claim, DeviceStatus
-from edgewright.api.flashing import Variable
+from edgewright.api.flash_pod import Variable
 from edgewright.api.flashjob import DeviceState
 from edgewright.runtime.clock import SystemClock, VirtualClock
 from edgewright.runtime.errors import Conflict
@@ -20,7 +20,7 @@ from edgewright.runtime.objects import Condition, Key, Kind
 from tests.harness.waiting import wait_until_async
 from tests.unit.controllers.flashjob.behind import D1, Behind, behind, given_address, made_service, quiet
 from tests.unit.controllers.flashjob.harness import QUICK, Stage, operating, plane, stage
-from tests.unit.controllers.flashjob.test_jobs_together import SETTINGS, both, ended, found, tls_secret
+from tests.unit.controllers.flashjob.test_job_loop_shared_devices import SETTINGS, both, ended, found, tls_secret
 
 EVENT = Kind(group="", version="v1", kind="Event", plural="events")
 TIMEOUT = 60
@@ -68,7 +68,7 @@ async def test_an_address_that_comes_at_the_last_moment_is_taken(tmp_path: Path)
     clock = a_clock()
     async with quiet(tmp_path) as (config, on), behind(config, clock) as operator:
         _, _, service = await late(on, operator, clock)
-        operator.world.services.wrote(service)  # so that only the last look asks for it
+        operator.context.services.wrote(service)  # so that only the last look asks for it
         await given_address(on, service, ADDRESS)
         assert (await operator.flashes.reconcile(D1)).after == 0
         await operator.flashes.reconcile(D1)
@@ -83,7 +83,7 @@ async def test_a_service_that_somebody_deleted_is_made_again_and_its_time_begins
     async with quiet(tmp_path) as (config, on), behind(config, clock) as operator:
         _, _, service = await late(on, operator, clock)
         await on.client.of(Service).delete(service.key)
-        operator.world.services.wrote(service)  # so that only the last look asks for it
+        operator.context.services.wrote(service)  # so that only the last look asks for it
         assert (await operator.flashes.reconcile(D1)).after == 0
         await operator.flashes.reconcile(D1)
         (new,) = await on.services()
@@ -95,7 +95,7 @@ async def test_a_device_that_somebody_else_wrote_to_keeps_its_service(tmp_path: 
     clock = a_clock()
     async with quiet(tmp_path) as (config, on), behind(config, clock) as operator:
         _, claimed, _ = await late(on, operator, clock)
-        operator.world.devices.wrote(claimed)  # so that the pass does not ask for it
+        operator.context.devices.wrote(claimed)  # so that the pass does not ask for it
         await on.client.of(Device).write_status(claimed, DeviceStatus())
         with pytest.raises(Conflict):
             await operator.flashes.reconcile(D1)
@@ -108,8 +108,8 @@ async def test_a_claim_that_is_seen_to_be_gone_in_the_same_moment_is_not_written
     clock = a_clock()
     async with quiet(tmp_path) as (config, on), behind(config, clock) as operator:
         _, claimed, service = await late(on, operator, clock)
-        operator.world.devices.wrote(claimed)
-        operator.world.services.wrote(service)
+        operator.context.devices.wrote(claimed)
+        operator.context.services.wrote(service)
         send = operator.client.transport.request
 
         async def request(method: str, path: str, **given: Any) -> bytes:
@@ -141,12 +141,12 @@ async def a_pass(operator: Behind, key: Key) -> None:
 
 async def catch_up(operator: Behind, on: Stage, key: Key) -> None:
     """Brings the operator's caches to where the server is."""
-    world = operator.world
+    context = operator.context
     operator.sees(await on.client.of(Device).get(key), *(await on.client.of(FlashJob).list("default")).items)
     pods, services = await on.pods(), await on.services()
     operator.sees(*pods, *services)
     present = {each.key for each in (*pods, *services)}
-    for cache in (world.pods.cache, world.services.cache):
+    for cache in (context.pods.cache, context.services.cache):
         for obj in cache:
             if obj.key not in present:
                 cache.drop(obj.key)

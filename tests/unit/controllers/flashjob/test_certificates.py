@@ -9,7 +9,7 @@ import pytest
 
 from edgewright.api import Device
 from edgewright.api.device import DeviceStatus, Firmware
-from edgewright.api.flashing import Outcome, Report
+from edgewright.api.flash_pod import Outcome, Report
 from edgewright.controllers.flashjob.outcomes import record, retried
 from tests.unit.controllers.flashjob.flash_samples import NOW, a_claim, a_device, a_job
 from tests.unit.controllers.flashjob.harness import GOOD, Stage, operating, plane, stage

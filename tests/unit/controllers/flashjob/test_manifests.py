@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from edgewright.api.device import Claim, Device, DeviceStatus, Firmware, Mark
-from edgewright.api.flashing import PLACES
+from edgewright.api.flash_pod import PLACES
 from edgewright.api.flashjob import Exposure, FlashJob, PodTemplate, SecretName, Toleration
 from edgewright.api.pod import Pod
 from edgewright.controllers.flashjob.manifests import (

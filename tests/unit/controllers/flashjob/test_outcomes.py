@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.device import MOST_RECORDS, Claim, DeviceStatus, Firmware, JobReference, Mark
-from edgewright.api.flashing import FLASH_CONTAINER, INSPECTED_EXIT_CODE, Outcome, Report, encode_report
+from edgewright.api.device import MAX_RECORDS, Claim, DeviceStatus, Firmware, JobReference, Mark
+from edgewright.api.flash_pod import FLASH_CONTAINER, INSPECTED_EXIT_CODE, Outcome, Report, encode_report
 from edgewright.api.pod import ContainerState, ContainerStatus, ContainerTerminated, Pod, PodStatus
 from edgewright.controllers.flashjob.outcomes import (
     FORGET_AFTER,
@@ -324,8 +324,8 @@ def test_there_are_never_more_records_than_the_server_takes() -> None:
     alive = tuple(a_record(a_job(uid=f"alive-{number}")) for number in range(60))
     after = written(DeviceStatus(records=dead + alive), GOOD, living=lambda job: job.uid.startswith("alive"))
     assert [each.job.uid for each in after.records[:-1]] == [each.job.uid for each in alive]
-    full = tuple(a_record(a_job(uid=f"job-x{number}")) for number in range(MOST_RECORDS))
-    assert len(written(DeviceStatus(records=full), GOOD).records) == MOST_RECORDS
+    full = tuple(a_record(a_job(uid=f"job-x{number}")) for number in range(MAX_RECORDS))
+    assert len(written(DeviceStatus(records=full), GOOD).records) == MAX_RECORDS
 
 
 @given(st.text(max_size=5000), st.lists(st.text(max_size=3000), max_size=40))

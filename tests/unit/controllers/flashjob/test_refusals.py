@@ -81,8 +81,8 @@ async def deleted_with_a_pod(on: Stage, operator: Behind) -> None:
 async def with_a_pod_that_never_started(on: Stage, operator: Behind) -> None:
     job, device = await claimed(on, operator)
     operator.sees(await made_pod(on, job, device))
-    assert isinstance(operator.world.clock, VirtualClock)
-    await operator.world.clock.advance(3600)
+    assert isinstance(operator.context.clock, VirtualClock)
+    await operator.context.clock.advance(3600)
 
 
 async def with_a_pod_that_ended(on: Stage, operator: Behind) -> None:
@@ -237,11 +237,11 @@ async def test_what_is_refused_for_a_job_is_told(
         await here.make_device("one")
         if not reading:
             await scene(here)
-        async with here.operating() as world:
+        async with here.operating() as context:
             if reading:  # the lists of the caches are not refused
-                for cache in (world.jobs, world.devices.cache, world.pods.cache, world.services.cache):
+                for cache in (context.jobs, context.devices.cache, context.pods.cache, context.services.cache):
                     await cache.wait_synced()
-            refuse(world.client, method, path)
+            refuse(context.client, method, path)
             if reading:
                 await scene(here)
             (message,) = set(await eventually(lambda: told(here, reason)))

@@ -14,7 +14,7 @@ from edgewright.api.flashjob import FINALIZER, FlashJob
 from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.flashjob.takeover import Takeover
 from tests.unit.controllers.flashjob.jobs_stage import DEVICES, JOBS, QUICK, Stage, eventually, flash_job, stage
-from tests.unit.controllers.flashjob.test_jobs_claiming import world_of
+from tests.unit.controllers.flashjob.test_claims import world_of
 from tests.unit.controllers.flashjob.test_takeover_loop import PODS, claim_of, the_original_runs, the_original_stops
 from tests.unit.runtime.fakeserver import until
 
@@ -146,16 +146,16 @@ async def test_what_the_original_began_since_we_last_looked_is_found_before_anyt
         await a_device(here, "u1")
         await here.make_device("two")
         await here.make_job("before", "two")
-        async with here.operating() as world:
+        async with here.operating() as context:
             await here.shown(lambda status: status["phase"] == "Completed", "before")
             await here.quiet()
             await the_original_runs(here)
-            looked = world.clock.elapsed()
-            await until(lambda: world.clock.elapsed() > looked + QUICK.original_every)
+            looked = context.clock.elapsed()
+            await until(lambda: context.clock.elapsed() > looked + QUICK.original_every)
             await here.make_job("another", "one")
             await here.shown(lambda status: "the original FlashJob operator runs" in status["message"], "another")
             await taken_over(here, "u1", paused=True)
-            await until(lambda: len(world.jobs) == 3)
+            await until(lambda: len(context.jobs) == 3)
             await flashing(here, "u1", HOST_ENDPOINT=ENDPOINT)
             await the_original_stops(here)
             await here.shown(lambda status: says(status, OF_ANOTHER), "another")
@@ -163,12 +163,12 @@ async def test_what_the_original_began_since_we_last_looked_is_found_before_anyt
 
 
 async def test_all_jobs_are_looked_at_once_and_again_when_the_original_has_been_at_work(tmp_path: Path) -> None:
-    async with stage(tmp_path) as here, world_of(here) as world:
+    async with stage(tmp_path) as here, world_of(here) as context:
         await taken_over(here, "u1")
-        world.jobs.put(msgspec.convert(await here.job(), FlashJob))
-        original = Original(world.client, world.clock, every=3600)
-        takeover = Takeover(world, original)
-        now = world.clock.now()
+        context.jobs.put(msgspec.convert(await here.job(), FlashJob))
+        original = Original(context.client, context.clock, every=3600)
+        takeover = Takeover(context, original)
+        now = context.clock.now()
         assert await takeover.awaited(now=now) == []
         await flashing(here, "u1", HOST_ENDPOINT=f"{ENDPOINT}:80")
         assert await takeover.awaited(now=now) == []  # nobody has been there who could have made anything
@@ -182,17 +182,17 @@ async def test_all_jobs_are_looked_at_once_and_again_when_the_original_has_been_
 
 
 async def test_a_pod_that_does_not_tell_its_device_may_be_on_any_of_its_job(tmp_path: Path) -> None:
-    async with stage(tmp_path) as here, world_of(here) as world:
+    async with stage(tmp_path) as here, world_of(here) as context:
         await taken_over(here, "one", "two", "nobody")
-        world.jobs.put(msgspec.convert(await here.job(), FlashJob))
+        context.jobs.put(msgspec.convert(await here.job(), FlashJob))
         for name in ("one", "two"):
-            world.devices.cache.put(msgspec.convert(await here.make_device(name), Device))
+            context.devices.cache.put(msgspec.convert(await here.make_device(name), Device))
         metadata = {"name": "job-flashing-pod", "labels": {"app": "job"}}
         spec = {"containers": [{"name": "flash-container", "image": "registry.example/flasher"}]}
         await here.api.made(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-        takeover = Takeover(world, Original(world.client, world.clock, every=3600))
-        (found,) = await takeover.awaited(now=world.clock.now())
+        takeover = Takeover(context, Original(context.client, context.clock, every=3600))
+        (found,) = await takeover.awaited(now=context.clock.now())
         assert (sorted(found.devices), found.endpoint) == (["one", "two"], "")
         await ends(here, f"{PODS}/job-flashing-pod")
-        await takeover.look(next(iter(world.jobs)))
-        assert await takeover.awaited(now=world.clock.now()) == []
+        await takeover.look(next(iter(context.jobs)))
+        assert await takeover.awaited(now=context.clock.now()) == []

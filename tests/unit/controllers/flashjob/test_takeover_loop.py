@@ -317,7 +317,7 @@ async def test_an_original_that_comes_back_is_seen_before_the_next_device_and_it
             await here.make_device(name)
         here.flashing = False
         await here.make_job("job", "one", "two", maxConcurrent=1)
-        async with here.operating() as world:
+        async with here.operating() as context:
             await eventually(lambda: claim_of(here, "one"))
             await the_original_runs(here)
             looked = here.requests["GET"]
@@ -327,9 +327,9 @@ async def test_an_original_that_comes_back_is_seen_before_the_next_device_and_it
                 return here.requests["GET"] > looked + 1  # the first may have been under way before
 
             await eventually(looked_again)
-            claimed = world.device("one")
+            claimed = context.device("one")
             assert claimed is not None
-            await here.finish(world, claimed)
+            await here.finish(context, claimed)
             await here.shown(lambda status: condition(status, "Reconciling")["reason"] == "OriginalOperatorRuns")
             assert await claim_of(here, "two") is None
             here.flashing = True

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from edgewright.api.device import Claim, Device, DeviceSpec, DeviceStatus, JobReference, LastFlash
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.instance import Instance, InstanceSpec
 from edgewright.controllers.inventory.sightings import Sighting, canonical_endpoint, canonical_serial, sighting_of
 from edgewright.runtime.objects import ObjectMeta

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgewright.api.probing import Told
-from edgewright.controllers.inventory.answers import difference
+from edgewright.api.probe import Told
+from edgewright.controllers.inventory.probe_results import difference
 from tests.unit.controllers.inventory.fleet import device
 
 

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
-from edgewright.api.flashing import OTA_PORT
+from edgewright.api.flash_pod import OTA_PORT
 from edgewright.devices.drivers.driver import Surroundings
 from edgewright.devices.drivers.esp_device import Timing
 

@@ -8,7 +8,7 @@ from edgewright.devices.drivers.driver import Facts
 from tests.harness.waiting import wait_until
 from tests.unit.devices.drivers.conftest import Keys
 from tests.unit.devices.drivers.scripted import info
-from tests.unit.devices.drivers.test_serving import COPY, DEVICE, HIDDEN, LARGE, PATIENT, Scene
+from tests.unit.devices.drivers.test_ota_server import COPY, DEVICE, HIDDEN, LARGE, PATIENT, Scene
 
 
 async def test_a_silence_during_a_transfer_that_was_cut_is_no_restart(keys: Keys) -> None:

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from edgewright.api.flashing import DIALS_BACK, Protocol
+from edgewright.api.flash_pod import DIALS_BACK, Protocol
 from edgewright.devices.drivers.catalogue import (
     ENTRY_POINTS,
     UnknownProtocol,

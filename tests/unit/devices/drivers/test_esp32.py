@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from edgewright.api.flashing import OTA_PORT, Outcome
+from edgewright.api.flash_pod import OTA_PORT, Outcome
 from edgewright.devices.attestation import AttestationClient
-from edgewright.devices.drivers import door
+from edgewright.devices.drivers import ota_listener
 from edgewright.devices.drivers.driver import Ended, Identity, Image
 from edgewright.devices.drivers.esp32 import Esp32
 from edgewright.devices.drivers.esp_device import Timing
@@ -256,7 +256,7 @@ async def test_strangers_get_nothing_and_do_not_use_up_the_attempt(keys: Keys) -
 
 
 async def test_slow_strangers_do_not_keep_the_device_waiting(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "MOST_CALLERS", 2)
+    monkeypatch.setattr(ota_listener, "MAX_CALLERS", 2)
     around = Around(keys.server)
     context = trusting(keys.pem)
 
@@ -312,7 +312,7 @@ async def test_the_service_is_asked_once_however_often_the_device_dials(keys: Ke
 
 def test_a_flood_of_strangers_does_not_fill_the_log(keys: Keys) -> None:
     lines: list[str] = []
-    quiet = door.Door(
+    quiet = ota_listener.Door(
         "127.0.0.9",
         OTA_PORT,
         tls=keys.server,
@@ -332,7 +332,7 @@ def test_a_flood_of_strangers_does_not_fill_the_log(keys: Keys) -> None:
 async def test_only_one_connection_gets_the_firmware_though_many_show_the_certificate(
     keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "MOST_WAITING", 1)
+    monkeypatch.setattr(ota_listener, "MAX_WAITING", 1)
     around = Around(keys.server)
     context = trusting(keys.pem)
     loop = asyncio.get_running_loop()

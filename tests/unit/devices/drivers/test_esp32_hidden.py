@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from edgewright.api.flashing import OTA_PORT, Outcome
+from edgewright.api.flash_pod import OTA_PORT, Outcome
 from edgewright.devices.drivers.driver import Ended, Image
 from edgewright.devices.drivers.esp32 import Esp32
 from edgewright.devices.drivers.esp_device import Timing
-from edgewright.devices.flasher.proving import Verdict, prove
+from edgewright.devices.flasher.proof import Verdict, prove
 from edgewright.devices.simulated.device import Times
 from edgewright.devices.simulated.faults import parse_fault
 from edgewright.devices.simulated.firmware import esp_image

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image
 from edgewright.devices.drivers.esp32_plain import Esp32Plain
 from edgewright.devices.simulated.firmware import esp_image

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers import esp_device
 from edgewright.devices.drivers.driver import Ended, Facts, Identity
 from edgewright.devices.drivers.esp_device import (
-    LONGEST_CERTIFICATE,
+    MAX_CERTIFICATE,
     NotUnderstood,
     RebootWatch,
     Timing,
@@ -109,7 +109,7 @@ class TestItsCertificate:
             length = certificate_length(beginning)
         except NotUnderstood:
             return
-        assert length is None or 2 <= length <= LONGEST_CERTIFICATE
+        assert length is None or 2 <= length <= MAX_CERTIFICATE
 
     async def test_it_is_asked_for(self) -> None:
         async with Scripted({"/onboard": page(200, CERTIFICATE)}).running() as scripted:
@@ -125,7 +125,7 @@ class TestItsCertificate:
             pytest.param(500, b"", Outcome.FAILED, id="it could not make one"),
             pytest.param(200, CERTIFICATE[:-1], Outcome.FAILED, id="cut off"),
             pytest.param(200, b"hello", Outcome.FAILED, id="something else"),
-            pytest.param(200, bytes(LONGEST_CERTIFICATE + 1), Outcome.UNREACHABLE, id="endless"),
+            pytest.param(200, bytes(MAX_CERTIFICATE + 1), Outcome.UNREACHABLE, id="endless"),
             pytest.param(0, b"", Outcome.UNREACHABLE, id="no answer"),
         ],
     )

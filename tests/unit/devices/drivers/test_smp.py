@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.catalogue import driver_for
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.drivers.smp import SmpTcp, SmpUdp

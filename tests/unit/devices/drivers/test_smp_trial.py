@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended, Identity
 from edgewright.devices.drivers.smp import SmpTcp, SmpUdp
 from edgewright.devices.drivers.smp_session import Timing

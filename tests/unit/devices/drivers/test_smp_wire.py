@@ -10,7 +10,7 @@ import pytest
 from smp import packet
 from smpclient.requests.os_management import EchoWrite
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.drivers.smp_session import Session, Silent, Timing
 from edgewright.devices.drivers.smp_wire import Datagrams, SerialOnTcp, Wire, _Arrivals, place_of

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Facts, Identity, Image
 from edgewright.devices.drivers.esp32 import Esp32
 from edgewright.devices.drivers.esp_device import RebootWatch, Timing
-from edgewright.devices.flasher.proving import prove
-from edgewright.devices.flasher.verifying import SETTLING
+from edgewright.devices.flasher.proof import prove
+from edgewright.devices.flasher.verification import SETTLING
 from edgewright.devices.simulated.device import Times
 from edgewright.devices.simulated.faults import parse_fault
 from edgewright.devices.simulated.firmware import esp_image

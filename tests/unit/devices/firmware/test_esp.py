@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.firmware.esp import CHIPS, LARGEST, BadImage, check_esp_image, chip_of, read_esp_image
 from edgewright.devices.simulated.firmware import CHIPS as SIMULATED

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.firmware.mcuboot import (
     LARGEST,

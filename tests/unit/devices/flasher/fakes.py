@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from edgewright.api.flashing import Report, Role, Variable, decode_report
+from edgewright.api.flash_pod import Report, Role, Variable, decode_report
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.flasher.environment import Order
-from edgewright.devices.flasher.flashing import APART, QUESTIONS
-from edgewright.devices.flasher.preparing import Equipment
-from edgewright.devices.flasher.running import run
-from edgewright.devices.flasher.stopping import Stop
-from edgewright.devices.flasher.telling import Account
+from edgewright.devices.flasher.flash import APART, QUESTIONS
+from edgewright.devices.flasher.program import run
+from edgewright.devices.flasher.report import Account
+from edgewright.devices.flasher.steps import Equipment
+from edgewright.devices.flasher.stop_signals import Stop
 from edgewright.runtime.clock import VirtualClock, settle
 
 DIGEST = "sha256:" + "a" * 64

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.api.flashing import EXIT_CODES, INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
+from edgewright.api.flash_pod import EXIT_CODES, INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
 from tests.unit.devices.flasher.fakes import AFTER, CERTIFICATE, DIGEST, Bench, FakeDriver, Telling
 
 CURRENT = replace(AFTER, boots="1")

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from edgewright.api.flashing import INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
+from edgewright.api.flash_pod import INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
 from edgewright.devices.drivers.driver import Ended, Identity
 from tests.unit.devices.flasher.fakes import AFTER, BEFORE, Bench, FakeDriver, forever
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgewright.api.endpoint import endpoint_problem
-from edgewright.api.flashing import Variable
+from edgewright.api.flash_pod import Variable
 from edgewright.devices.drivers.esp_device import host_of, url_of
 from edgewright.devices.drivers.smp_wire import place_of
 from edgewright.devices.flasher.environment import read_order

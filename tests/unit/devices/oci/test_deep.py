@@ -6,7 +6,7 @@ from base64 import b64encode
 
 import pytest
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.attestation import recognised
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.http import Answer

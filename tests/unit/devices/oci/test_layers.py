@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.oci import layers
 from edgewright.devices.oci.layers import firmware_in
@@ -197,7 +197,7 @@ def test_the_limit_is_for_all_layers_together() -> None:
 
 
 def test_an_image_with_very_many_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "_MOST_ENTRIES", 5)
+    monkeypatch.setattr(layers, "_MAX_ENTRIES", 5)
     with pytest.raises(Ended, match="more than 5 files"):
         find(layer(*[(f"f{n}", b"") for n in range(6)]))
 

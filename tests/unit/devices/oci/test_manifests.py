@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.oci.manifests import (
     Config,

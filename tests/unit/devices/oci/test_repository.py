@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from edgewright.api.flashing import Outcome
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.reference import parse_reference
 from edgewright.devices.drivers.driver import Ended
 from edgewright.devices.oci import Access, Credentials, Limits, Login, pull

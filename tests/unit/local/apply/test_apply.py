@@ -158,12 +158,12 @@ def test_the_oldest_of_too_many_updaters_are_remembered_together() -> None:
         spec = {"map": {f"k{i}": "1" for i in range(n + 1)}}
         live = written(live, thing(spec), f"m{n:02}", now=NOW + timedelta(minutes=n))
     entries = live["metadata"]["managedFields"]
-    assert len(entries) == ownership.MOST_UPDATERS
+    assert len(entries) == ownership.MAX_UPDATERS
     together = next(entry for entry in entries if entry["manager"] == "ancient-changes")
     assert owned([together])["ancient-changes"] == [".spec", ".spec.map", *(f".spec.map.k{n}" for n in range(3))]
     assert together["time"] == ownership.stamp(NOW + timedelta(minutes=2))
     live = written(live, thing({"map": {**live["spec"]["map"], "z": "1"}}), "next", subresource="status")
-    assert len(live["metadata"]["managedFields"]) == ownership.MOST_UPDATERS
+    assert len(live["metadata"]["managedFields"]) == ownership.MAX_UPDATERS
     assert ".spec.map.z" in owned(live)["ancient-changes"]
 
 
@@ -174,7 +174,7 @@ def test_updaters_of_several_versions_are_remembered_by_version() -> None:
         live = written(live, thing(spec), f"m{n:02}", api_version=f"example.io/v{n % 2}")
     entries = live["metadata"]["managedFields"]
     together = [entry["apiVersion"] for entry in entries if entry["manager"] == "ancient-changes"]
-    assert len(entries) == ownership.MOST_UPDATERS
+    assert len(entries) == ownership.MAX_UPDATERS
     assert sorted(together) == ["example.io/v0", "example.io/v1"]
 
 

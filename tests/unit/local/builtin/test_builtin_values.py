@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgewright.local.builtin import definitions, quantities, values
 from edgewright.local.builtin.configmap import ConfigMapRules
-from edgewright.local.builtin.forms import WrongType, form
+from edgewright.local.builtin.go_structs import WrongType, form
 from edgewright.local.builtin.pod import PodRules
 from edgewright.local.errors import Refusal
 

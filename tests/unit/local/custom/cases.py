@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from edgewright.local import faults, names
+from edgewright.local import field_errors, names
 from edgewright.local.custom import definition_rules
 from edgewright.local.served import Write
 
@@ -370,7 +370,7 @@ def decided(body: Case, old: Case | None = None) -> tuple[Case, list[dict[str, s
         rules.prepare_update(obj, old, write)
     name = body["metadata"]["name"]
     # The request path checks metadata before it asks the rules.
-    named = [faults.invalid("metadata.name", name, why) for why in names.subdomain(name)]
+    named = [field_errors.invalid("metadata.name", name, why) for why in names.subdomain(name)]
     causes = [*named, *rules.validate(obj, old, write)]
     return obj, [{"reason": each.reason, "message": each.message, "field": each.field} for each in causes]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.node import beside, mountspace, trial
+from edgewright.local.node import container_exec, mount_check, mountspace
 
 
 class Mounts:
@@ -134,7 +134,7 @@ def test_a_folder_with_too_many_entries_is_not_unfolded(
     mounts: Mounts, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = mounts.root()
-    monkeypatch.setattr(mountspace, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(mountspace, "_MAX_ENTRIES", 0)
     with pytest.raises(mountspace.Unmountable, match="more than 0 entries"):
         root.make_place("/etc/new", folder=True)
 
@@ -213,7 +213,7 @@ def test_an_ordinary_user_stays_who_he_is(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert calls == [0x10020000]
 
 
-@pytest.mark.skipif(not trial.mounts_work(), reason="this machine gives us no mount namespace")
+@pytest.mark.skipif(not mount_check.mounts_work(), reason="this machine gives us no mount namespace")
 def test_for_real_a_process_sees_its_mounts_and_the_machine_does_not(tmp_path: Path) -> None:
     for name in ("base", "volume", "secret"):
         (tmp_path / name).mkdir()
@@ -281,7 +281,7 @@ def test_a_command_beside_a_container_enters_its_namespaces_and_becomes_its_user
     file.write_text(
         '{"root": {}, "user": {"uid": 1, "gid": 2, "groups": [3]}, "folder": "/", "environment": {"A": "b"}}'
     )
-    beside.main({"order": str(file), "pid": os.getpid(), "command": ["true"]})
+    container_exec.main({"order": str(file), "pid": os.getpid(), "command": ["true"]})
     assert calls == [
         "setns",
         "setns",
@@ -297,4 +297,4 @@ def test_a_container_that_cannot_be_entered_is_an_error(monkeypatch: pytest.Monk
     fake = type("Fake", (), {"setns": staticmethod(lambda *_: -1)})
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: fake)
     with pytest.raises(OSError, match="cannot enter the container"):
-        beside.enter(os.getpid(), user=False)
+        container_exec.enter(os.getpid(), user=False)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.node import Node, starting
+from edgewright.local.node import Node, container_start
 from edgewright.local.node.folders import AttemptFolder, PodFolder
-from edgewright.local.node.reconciling import Reconciler
+from edgewright.local.node.pod_loop import Reconciler
 from edgewright.local.node.runs import Runs
 from tests.harness import wait_until_async
 from tests.unit.local.node.fakeapi import FakeApi
@@ -53,7 +53,7 @@ def halfway(real: Callable[..., Any]) -> Callable[..., Any]:
 DEATHS = {
     "before it is taken in": (PodFolder, "take_in", before),
     "after it is taken in": (PodFolder, "take_in", after),
-    "before its volumes": (starting.Starter, "make_volumes", before),
+    "before its volumes": (container_start.Starter, "make_volumes", before),
     "before its order": (AttemptFolder, "prepare", before),
     "within its order": (AttemptFolder, "prepare", halfway),
     "after its order": (AttemptFolder, "prepare", after),

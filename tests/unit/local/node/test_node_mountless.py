@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.node.trial import closed_to_others, how_to_mount
+from edgewright.local.node.mount_check import closed_to_others, how_to_mount
 from tests.unit.local.node.fakeapi import FakeApi
 from tests.unit.local.node.test_node_runs import directory, one, running, state, until, until_phase
 

@@ -358,7 +358,7 @@ async def test_a_shim_that_does_not_begin_is_a_problem_of_its_container(
 ) -> None:
     broken = tmp_path / "shim.py"
     broken.write_text("raise SystemExit('it is broken')")
-    monkeypatch.setattr("edgewright.local.node.starting.SHIM", broken)
+    monkeypatch.setattr("edgewright.local.node.container_start.SHIM", broken)
     api = FakeApi()
     async with running(api, directory):
         api.add_pod(**one("true"))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.node.asking import Asker
 from edgewright.local.node.folders import PodRecord
 from edgewright.local.node.pods import Pod
-from edgewright.local.node.probes import Asked, Probes, ask_http, ask_tcp, port_of
+from edgewright.local.node.probe_actions import Asker
+from edgewright.local.node.probes import Probes, ProbeTarget, ask_http, ask_tcp, port_of
 from edgewright.runtime.clock import VirtualClock
 from edgewright.runtime.objects import Key, RawObject
 from tests.unit.local.node.podspecs import NOW, pod, ran
@@ -34,7 +34,7 @@ class World:
             self.ask, clock=self.clock, changed=self.changed.append, unhealthy=lambda _, text: self.said.append(text)
         )
 
-    async def ask(self, asked: Asked, probe: RawObject) -> str | None:
+    async def ask(self, asked: ProbeTarget, probe: RawObject) -> str | None:
         self.asked.append(probe["id"])
         if self.hangs:
             await asyncio.Event().wait()
@@ -204,14 +204,14 @@ class NoRuns:
     ids=["exec", "grpc"],
 )
 async def test_what_cannot_be_asked_is_a_failure(probe: RawObject, problem: str) -> None:
-    asked = Asked(pod(), RECORD, {"name": "main"}, ran())
+    asked = ProbeTarget(pod(), RECORD, {"name": "main"}, ran())
     answer = await Asker(NoRuns()).ask(asked, probe)  # type: ignore[arg-type]
     assert answer is not None
     assert problem in answer
 
 
 async def test_each_kind_of_probe_goes_its_way() -> None:
-    asked = Asked(pod(), RECORD, {"name": "main"}, ran())
+    asked = ProbeTarget(pod(), RECORD, {"name": "main"}, ran())
     ask: Callable[..., Any] = Asker(NoRuns()).ask  # type: ignore[arg-type]
     async with listening(b"HTTP/1.1 200 OK\r\n\r\n") as (port, _):
         assert await ask(asked, {"tcpSocket": {"port": port}}) is None

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from edgewright.local.node import shim
+from edgewright.local.node.container_start import SHIM
 from edgewright.local.node.logfiles import parse
-from edgewright.local.node.starting import SHIM
 
 
 def lines(path: Path) -> list[tuple[str, str, bytes]]:
@@ -47,9 +47,9 @@ def test_a_log_has_a_line_for_each_line_with_its_stream(tmp_path: Path) -> None:
 @pytest.mark.parametrize("newline", [b"", b"\n"], ids=["as it comes", "whole"])
 def test_a_line_that_is_too_long_is_kept_in_parts(tmp_path: Path, newline: bytes) -> None:
     log = shim.Log(str(tmp_path / "log"), 1 << 20)
-    log.take("stdout", b"x" * (shim.LONGEST_LINE + 10) + newline)
+    log.take("stdout", b"x" * (shim.MAX_LINE + 10) + newline)
     log.close()
-    assert [(tag, len(text)) for _, tag, text in lines(tmp_path / "log")] == [("P", shim.LONGEST_LINE), ("F", 10)]
+    assert [(tag, len(text)) for _, tag, text in lines(tmp_path / "log")] == [("P", shim.MAX_LINE), ("F", 10)]
 
 
 def test_a_log_is_turned_over_and_stays_bounded(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewright.local import schema
-from edgewright.local.schema import faults
+from edgewright.local.schema import value_errors
 from tests.unit.local.schema import cases
 from tests.unit.local.schema.recorded import RECORDED, listed, stored
 
@@ -86,13 +86,13 @@ def test_a_factor_that_is_none_is_named() -> None:
     ids=str,
 )
 def test_numbers_are_written_as_go_writes_them(value: float, text: str) -> None:
-    assert faults.number(value) == text
+    assert value_errors.number(value) == text
 
 
 def test_values_of_every_type_are_shown() -> None:
     shown = [
-        faults.duplicate("f", value).message.removeprefix("Duplicate value: ")
-        for value in ("a", True, False, 1, 1.5, None, {"b": 1, "a": "<"}, faults.Rendered("x y"))
+        value_errors.duplicate("f", value).message.removeprefix("Duplicate value: ")
+        for value in ("a", True, False, 1, 1.5, None, {"b": 1, "a": "<"}, value_errors.Rendered("x y"))
     ]
     assert shown == ['"a"', "true", "false", "1", "1.5", "null", '{"a":"\\u003c","b":1}', "x y"]
 

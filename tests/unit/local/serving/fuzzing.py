@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewright.local.custom.conditions import is_true
-from edgewright.local.custom.following import RESOURCE, Definitions
+from edgewright.local.custom.crd_controller import RESOURCE, Definitions
 from edgewright.local.serving import bodies
 from edgewright.runtime.clock import SystemClock
 from tests.harness.waiting import wait_until_async
@@ -29,7 +29,7 @@ WIDGET: dict[str, Any] = {
     "metadata": {"name": "base"},
     "spec": {"size": 3, "color": "red", "replicas": 2, "rows": [{"k": "a"}, {"k": "b"}], "labels": {"x": "y"}},
 }
-LONGEST = 60.0
+MAX = 60.0
 """Seconds that no request may take, on a slow machine either."""
 _NO_REPLICAS = "the spec replicas field"  # of which there is no Scale; the real server answers the same
 _TOO_NEW = 504  # a resourceVersion that the server has not seen yet; the real server answers the same
@@ -50,7 +50,7 @@ class Fuzzed:
 
         async def asked() -> Answer:
             before = self.api.store.revision
-            async with asyncio.timeout(LONGEST):
+            async with asyncio.timeout(MAX):
                 answer = await self.api(method, path, body, **settings)
             self._check(answer.code, answer.body, before)
             return answer
@@ -66,7 +66,7 @@ class Fuzzed:
         async def sent() -> tuple[int, bytes]:
             before = self.api.store.revision
             port = int(self.api.url.rpartition(":")[2])
-            async with asyncio.timeout(LONGEST):
+            async with asyncio.timeout(MAX):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=self.api.tls)
                 try:
                     writer.write(content)
@@ -105,7 +105,7 @@ class Fuzzed:
 
     async def _until_gone(self, path: str) -> None:
         """A definition goes by itself, with writes of its own at any moment: no answer tells that nothing changed."""
-        async with asyncio.timeout(LONGEST):
+        async with asyncio.timeout(MAX):
             while (await self.api("GET", path)).code == 200:
                 await self.api("PATCH", path, _UNHELD, media="application/merge-patch+json")
 
@@ -120,7 +120,7 @@ class Fuzzed:
         """Waits until a definition has been looked at, and says whether its kind is served."""
 
         async def waited() -> bool:
-            async with asyncio.timeout(LONGEST):
+            async with asyncio.timeout(MAX):
                 while True:
                     crd = next((each for each in self._definitions() if each["metadata"]["name"] == name), None)
                     conditions = (crd or {}).get("status", {}).get("conditions") or []
@@ -150,7 +150,7 @@ class Fuzzed:
         self.ask("DELETE", f"{DEFINITIONS}/{name}")
 
         async def waited() -> None:
-            async with asyncio.timeout(LONGEST):
+            async with asyncio.timeout(MAX):
                 await wait_until_async(
                     lambda: all(each["metadata"]["name"] != name for each in self._definitions()),
                     what=f"{name} is gone",

@@ -19,7 +19,7 @@ import aiohttp
 
 from edgewright.local import builtin
 from edgewright.local.access.entrance import Entrance
-from edgewright.local.custom.following import Definitions
+from edgewright.local.custom.crd_controller import Definitions
 from edgewright.local.kinds import Kinds
 from edgewright.local.serving.listener import listen
 from edgewright.local.serving.objects import Objects

@@ -80,9 +80,9 @@ def test_yaml_out_is_read_back_as_what_it_was() -> None:
 def test_fields_that_come_twice_are_named_and_the_last_one_counts(
     body: bytes, media: str, sentences: list[str]
 ) -> None:
-    value, doubles = bodies.decode(body, media)
+    value, duplicates = bodies.decode(body, media)
     assert value == {"a": 2, "b": {"c": 3, "d": 2}, "e": [{"f": 1}]}
-    assert doubles == sentences
+    assert duplicates == sentences
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.nesting import MOST_VALUES
+from edgewright.local.size_limits import MAX_VALUES
 from tests.unit.local.serving.fuzzing import DEFINITIONS, WIDGET, WIDGETS, Fuzzed, fuzzed
 
 pytestmark = pytest.mark.untraced
@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
 def filled(make: Callable[[int], Any]) -> bytes:
     """A body with a good part of the values that are taken."""
     each = count(make(2)) - count(make(1))
-    return json.dumps(make(MOST_VALUES // 3 // each), separators=(",", ":")).encode()
+    return json.dumps(make(MAX_VALUES // 3 // each), separators=(",", ":")).encode()
 
 
 def count(value: Any) -> int:

@@ -77,7 +77,7 @@ async def test_a_connection_too_many_is_closed_and_the_others_go_on(
 ) -> None:
     async with serving(tmp_path) as api:
         assert (await api("GET", "/version")).code == 200
-        monkeypatch.setattr(listener, "MOST_CONNECTIONS", 1)
+        monkeypatch.setattr(listener, "MAX_CONNECTIONS", 1)
         async with connected(api) as (reader, writer):
             writer.write(head("GET", "/version"))
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -109,7 +109,7 @@ async def test_a_fault_of_the_server_is_told_as_one_and_written_to_the_log(
 
 
 async def test_one_watch_too_many_is_told_to_come_back_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_WATCHES", 1)
+    monkeypatch.setattr(server, "MAX_WATCHES", 1)
     async with serving(tmp_path) as api:
         await api.made(CONFIG_MAPS, config_map("a"))
         path = f"{CONFIG_MAPS}?watch=1"

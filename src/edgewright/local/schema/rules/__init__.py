@@ -4,7 +4,7 @@
 Values are given to the rules as their schemas type them; no rule can change anything.
 """
 
-from edgewright.local.schema.rules.checking import faulty
 from edgewright.local.schema.rules.evaluation import Tree, tree
+from edgewright.local.schema.rules.rule_checks import faulty
 
 __all__ = ["Tree", "faulty", "tree"]

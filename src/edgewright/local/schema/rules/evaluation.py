@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from edgewright.local.schema import engine, faults
+from edgewright.local.schema import engine, value_errors
 from edgewright.local.schema.correlation import Keyed, Pair
 from edgewright.local.schema.nodes import Node
 from edgewright.local.schema.rules import fieldpaths, source, values
@@ -27,8 +27,8 @@ _PREPARED = engine.Environment(
     ("self", "oldSelf", "hasOldSelf"), OVERLOADS, extensions=(*engine.EXTENSIONS, "encoders")
 )
 """What the expressions that are put before rules may use beside that."""
-_LONGEST_MESSAGE = 5 * 1024
-_LONGEST = 5.0
+_MAX_MESSAGE = 5 * 1024
+_MAX_LENGTH = 5.0
 """The seconds after which no further rule is asked of an object."""
 _clock = time.monotonic
 
@@ -144,7 +144,7 @@ class _Walk:
     def __init__(self, found: list[Cause], warnings: list[str]) -> None:
         self._found = found
         self._warnings = warnings
-        self._end = _clock() + _LONGEST
+        self._end = _clock() + _MAX_LENGTH
 
     def value(self, tree: Tree, new: Any, old: Any, unchanged: _Unchanged, path: str) -> None:
         """Asks the rules at a place and below it; of a null nothing is asked."""
@@ -180,20 +180,22 @@ class _Walk:
                 raise RanAway
 
     def _evaluate(self, rule: Rule, node: Node, new: Any, variables: RawObject, path: str) -> _Fault | None:
-        at = path or faults.NOWHERE
+        at = path or value_errors.NOWHERE
         if _clock() > self._end:
             why = "validation failed due to running out of cost budget, no further validation rules will be run"
-            return _Fault(faults.invalid(at, node.type, why), holds=True, last=True)
+            return _Fault(value_errors.invalid(at, node.type, why), holds=True, last=True)
         try:
             if rule.program.evaluate(variables) is True:
                 return None
         except engine.Faulty as error:
-            return _Fault(faults.invalid(at, node.type, f"rule compile error: compilation failed: {error}"), holds=True)
+            return _Fault(
+                value_errors.invalid(at, node.type, f"rule compile error: compilation failed: {error}"), holds=True
+            )
         except engine.Failed as error:
-            return _Fault(faults.invalid(at, node.type, _failure(error, rule)), holds=True, last=error.ran_away)
+            return _Fault(value_errors.invalid(at, node.type, _failure(error, rule)), holds=True, last=error.ran_away)
         detail = _told(rule, variables) or (rule.message.strip() or f"failed rule: {rule.said}")
         field_ = f"{path}.{rule.field}" if path and rule.field else rule.field or at
-        value = faults.OMITTED if node.type in ("object", "array") else new
+        value = value_errors.OMITTED if node.type in ("object", "array") else new
         return _Fault(_cause(rule.reason, field_, value, detail))
 
 
@@ -234,14 +236,14 @@ def _told(rule: Rule, variables: RawObject) -> str:
     except (engine.Faulty, engine.Failed):
         return ""
     told = told.strip() if isinstance(told, str) else ""
-    return "" if "\n" in told or len(told.encode()) > _LONGEST_MESSAGE else told
+    return "" if "\n" in told or len(told.encode()) > _MAX_MESSAGE else told
 
 
 def _cause(reason: str, field_: str, value: Any, detail: str) -> Cause:
     if reason == "FieldValueForbidden":
-        return faults.forbidden(field_, detail)
+        return value_errors.forbidden(field_, detail)
     if reason == "FieldValueRequired":
-        return faults.required(field_, detail)
+        return value_errors.required(field_, detail)
     if reason == "FieldValueDuplicate":
-        return faults.duplicate(field_, value)
-    return faults.invalid(field_, value, detail)
+        return value_errors.duplicate(field_, value)
+    return value_errors.invalid(field_, value, detail)

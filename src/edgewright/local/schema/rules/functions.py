@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from edgewright.local import names
-from edgewright.local.quoting import quote as quoted
+from edgewright.local.go_format import quote as quoted
 from edgewright.local.schema import addresses, engine, formats, patterns
 from edgewright.local.schema.engine import Overload
-from edgewright.local.schema.faults import is_int
 from edgewright.local.schema.rules import quantities
+from edgewright.local.schema.value_errors import is_int
 from edgewright.local.selectors import label_key_faults, label_value_faults
 
 _QUANTITY, _VERSION, _URL, _IP, _CIDR, _FORMAT = (

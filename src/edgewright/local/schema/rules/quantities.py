@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
-_LONGEST = 1000
+_MAX_LENGTH = 1000
 """Longer texts are no numbers to anybody."""
 _QUANTITY = re.compile(
     r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d+)|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?", re.ASCII
@@ -28,7 +28,7 @@ _VERSION = re.compile(
 
 def amount(text: str) -> Fraction | None:
     """The amount that a quantity stands for; None if it is none. What is smaller than 1n is rounded up."""
-    found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    found = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if found is None:
         return None
     sign, digits, exponent, suffix = found.groups()
@@ -47,7 +47,7 @@ def version(text: str, *, normalize: bool = False) -> str | None:
         if len(parts) < 3 and re.search(r"[+-]", parts[-1]):
             return None
         text = ".".join(parts + ["0"] * (3 - len(parts)))
-    return text.partition("+")[0] if len(text) <= _LONGEST and _VERSION.fullmatch(text) else None
+    return text.partition("+")[0] if len(text) <= _MAX_LENGTH and _VERSION.fullmatch(text) else None
 
 
 def order(version: str) -> tuple[Any, ...]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from edgewright.local.quoting import compact
+from edgewright.local.go_format import compact
 from edgewright.local.schema import formats
 from edgewright.local.schema.correlation import Keyed
-from edgewright.local.schema.faults import is_int
 from edgewright.local.schema.nodes import Definitions, Node
 from edgewright.local.schema.rules.source import escaped
+from edgewright.local.schema.value_errors import is_int
 
 _NAME: dict[str, Any] = {"type": "string"}
 _IDENTITY = Node(

@@ -1,0 +1,489 @@
+"""The loop for Devices: takes one claim through Service, address, Pod and outcome, and cleans up.
+
+`decisions` says what is to be done; here it is done. Every write is conditional, and what is there already, or gone
+already, is as good as done. It never claims a device and never writes to a FlashJob: that is the loop for FlashJobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from edgewright.api.device import Claim, Device, DeviceStatus, JobReference, Mark
+from edgewright.api.endpoint import endpoint_problem
+from edgewright.api.flash_pod import Report, Variable
+from edgewright.api.flashjob import FlashJob, FlashJobSpec
+from edgewright.api.node import Node
+from edgewright.api.pod import Pod
+from edgewright.api.service import Service
+from edgewright.controllers.flashjob.context import BY_CLAIM, BY_DEVICE, Context
+from edgewright.controllers.flashjob.decisions import (
+    Action,
+    Adopt,
+    AskNode,
+    CreatePod,
+    CreateService,
+    Decision,
+    EndPod,
+    GiveUp,
+    NoAddress,
+    NodeState,
+    Record,
+    Release,
+    RemovePod,
+    RemoveService,
+    Retry,
+    Situation,
+    after_failure,
+    decide,
+    decide_orphans,
+    in_the_way,
+)
+from edgewright.controllers.flashjob.events import (
+    POD_FAILED,
+    SERVICE_IP_TIMEOUT,
+    STATUS_UPDATE_FAILED,
+    creation_failed,
+    fetch_failed,
+    removal_failed,
+    telling,
+)
+from edgewright.controllers.flashjob.manifests import (
+    OUTCOME_FINALIZER,
+    endpoint_of,
+    firmware_of,
+    made_for,
+    pod_for,
+    pod_key,
+    service_for,
+    service_key,
+    timeout_of,
+)
+from edgewright.controllers.flashjob.names import device_name
+from edgewright.controllers.flashjob.original import Original
+from edgewright.controllers.flashjob.outcomes import claim_of, record, retried, set_aside
+from edgewright.controllers.flashjob.validation import problems
+from edgewright.controllers.ledger import Ledger
+from edgewright.runtime import logs
+from edgewright.runtime.client import Api
+from edgewright.runtime.controller import DONE, Controller, For, Maps, Result, requeue_after
+from edgewright.runtime.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound
+from edgewright.runtime.manager import Manager
+from edgewright.runtime.objects import Key, ObjectMeta, RawObject, Resource
+from edgewright.runtime.predicates import anything, intent_changed
+
+WORKERS: Final = 16
+"""How many devices are worked on at once; each waits for the API server most of the time."""
+
+R = TypeVar("R", bound=Resource)
+
+_log = logs.get("controllers.flashjob.flashes")
+
+_MAX_READ: Final = 64
+"""Of so many jobs the spec is kept as it was read."""
+_MAX_DIGESTS: Final = 1000
+"""Of so many jobs the first digest is kept."""
+
+_REFUSALS: Final = (BadRequest, Forbidden, Invalid, NotFound)
+"""How the server says that it will never make an object; but a quota, which is said so too, has room later."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What is asked of a job's spec in every pass over one of its devices: a job may name thousands."""
+
+    generation: int
+    uuids: frozenset[str]
+    accepted: bool
+
+
+class Flashes:
+    """The loop for Devices; it starts nothing while the original's operator runs."""
+
+    def __init__(self, context: Context, *, original: Original | None = None) -> None:
+        self._world = context
+        self._original = original
+        self._read: dict[str, _Reading] = {}
+        self._digests: dict[str, tuple[tuple[str, bool], str]] = {}
+        """By job: its latest state, and what the firmware stood for when the first device ended in it."""
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass for one Device: what is to be done now, in order, and when to look again."""
+        pods, services = self._marked(key.name)
+        device = self._world.devices.get(key)
+        if not pods and not services and (device is None or device.status.claim is None):
+            return DONE
+        if not self._world.devices.confirmed(key):
+            # Whoever worked before us may have written what our cache has not seen: an outcome, most of all.
+            seen = device or Device(metadata=ObjectMeta(name=key.name))
+            device = await self._fetch(self._world.devices, key, about=seen)
+            if device is not None:
+                self._world.devices.wrote(device)
+        if device is None:
+            orphan = Device(metadata=ObjectMeta(name=key.name))
+            situation = Situation(device=orphan, pods=pods, services=services, **self._moment())
+            return await self._act(situation, decide_orphans)
+        return await self._act(await self._situation(device), decide)
+
+    # --- seeing ----------------------------------------------------------------------------------------------------
+
+    def _marked(self, device: str) -> tuple[tuple[Pod, ...], tuple[Service, ...]]:
+        return _newest(self._world.pods, device), _newest(self._world.services, device)
+
+    def _moment(self) -> dict[str, Any]:
+        return {"now": self._world.clock.now(), "settings": self._world.settings}
+
+    async def _situation(self, device: Device) -> Situation:
+        claim = device.status.claim
+        job = None if claim is None else await self._job(claim.job, device)
+        if claim is not None:
+            # So with these: an ended Pod, or a Service with its address, may be those of an earlier attempt.
+            await self._vouch(self._world.pods, pod_key(claim), about=job or device)
+            await self._vouch(self._world.services, service_key(claim), about=job or device)
+        pods, services = self._marked(device.metadata.name)
+        strangers = frozenset([pod.metadata.uid for pod in pods if await self._strange(pod, device)])
+        if claim is None:
+            return Situation(device=device, pods=pods, services=services, strangers=strangers, **self._moment())
+        pod, service = self._world.pods.get(pod_key(claim)), self._world.services.get(service_key(claim))
+        held = pod is None and self._original is not None and await self._original.look() is not None
+        return Situation(
+            device=device,
+            job=job,
+            named=job is not None and claim.uuid in self._reading(job).uuids,
+            accepted=job is not None and self._acceptable(job, device),
+            held=held,
+            pod=pod,
+            service=service,
+            pods=_with(pods, pod, device),
+            services=_with(services, service, device),
+            strangers=strangers,
+            **self._moment(),
+        )
+
+    async def _strange(self, pod: Pod, device: Device) -> bool:
+        """Whether a Pod is not called what we call one with its marks, or names a job that its namespace does not have.
+
+        What was made for the claim's own job is no stranger, though the job be gone.
+        """
+        claim, its = device.status.claim, claim_of(pod)
+        if pod.key not in (pod_key(its), None if claim is None else pod_key(claim)):
+            return True
+        if claim is not None and made_for(pod, device, claim) and pod.metadata.namespace == claim.job.namespace:
+            return False
+        return await self._job(its.job, device) is None
+
+    async def _job(self, reference: JobReference, device: Device) -> FlashJob | None:
+        """The job, or None where it is gone; that it is, is asked of the server: a cache may be behind."""
+        if not reference.name:
+            return None
+        key = Key(reference.namespace, reference.name)
+        job = self._world.jobs.get(key)
+        if job is None or job.metadata.uid != reference.uid:
+            with telling(self._world.recorder, device, fetch_failed(FlashJob.kind)):
+                job = await self._world.jobs.fetch(key)
+        return job if job is not None and job.metadata.uid == reference.uid else None
+
+    async def _fetch(self, ledger: Ledger[R], key: Key, *, about: Resource) -> R | None:
+        """An object as the server has it now; that it may not be read is told."""
+        with telling(self._world.recorder, about, fetch_failed(ledger.cache.kind)):
+            return await ledger.cache.fetch(key)
+
+    async def _vouch(self, ledger: Ledger[R], key: Key, *, about: Resource) -> None:
+        """Asks the server, once, for an object that a process before us made and may have replaced or ended since."""
+        seen = ledger.get(key)
+        if seen is None or ledger.confirmed(key):
+            return
+        found = await self._fetch(ledger, key, about=about)
+        if found is None:
+            ledger.deleted(seen)
+        else:
+            ledger.wrote(found)
+
+    def _acceptable(self, job: FlashJob, device: Device) -> bool:
+        """Whether the spec as it is now can be acted on, and a flash Pod be sent to where the device is by now."""
+        where = endpoint_of(job.spec, device)
+        return self._reading(job).accepted and not endpoint_problem(where, local=self._world.settings.local)
+
+    def _reading(self, job: FlashJob) -> _Reading:
+        metadata = job.metadata
+        known = self._read.get(metadata.uid)
+        if known is None or known.generation != metadata.generation:
+            if len(self._read) >= _MAX_READ:
+                self._read.clear()
+            # A spec that was accepted when the device was claimed may have been changed to one that never would be.
+            accepted = not problems(job, self._world.settings)
+            known = self._read[metadata.uid] = _Reading(metadata.generation, frozenset(job.spec.uuids), accepted)
+        return known
+
+    # --- doing -----------------------------------------------------------------------------------------------------
+
+    async def _act(self, situation: Situation, deciding: Callable[[Situation], Decision]) -> Result:
+        decision = deciding(situation)
+        asked = {action.pod.spec.node_name for action in decision.actions if isinstance(action, AskNode)}
+        if asked:
+            situation = replace(situation, nodes={name: await self._node(name) for name in asked})
+            decision = deciding(situation)
+        for action in decision.actions:
+            if not await self._carry_out(action, situation):
+                return requeue_after(0)  # the world is otherwise than we thought, and the ledgers know by now
+        return DONE if decision.after is None else requeue_after(decision.after)
+
+    async def _carry_out(self, action: Action, situation: Situation) -> bool:
+        """Does one thing; False where the rest is to be decided anew."""
+        match action:
+            case CreateService():
+                return await self._create(self._world.services, Service, _service(situation, self._world), situation)
+            case CreatePod(address):
+                return await self._create(self._world.pods, Pod, self._pod(situation, address), situation)
+            case NoAddress():
+                return await self._set_aside(action, situation)
+            case Release():
+                return await self._release(situation)
+            case Record() | Retry():
+                await self._write_down(action, situation)
+            case Adopt(claim):
+                _log.warning("a Pod tells of a claim that its Device has lost", job=claim.job.name)
+                await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
+            case GiveUp(pod, why):
+                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=True)):
+                    await self._give_up(pod, why)
+            case EndPod(pod):
+                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=True)):
+                    await self._end(pod)
+            case RemovePod(pod, at_once):
+                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=False)):
+                    return await self._remove_pod(pod, at_once=at_once)
+            case RemoveService(service):
+                goes = situation.job is not None and situation.job.deleting
+                with telling(self._world.recorder, _about(situation), removal_failed(Service.kind, job_goes=goes)):
+                    await self._remove_service(service)
+        return True
+
+    async def _create(self, ledger: Ledger[R], kind: type[R], body: RawObject, situation: Situation) -> bool:
+        api: Api[Any] = self._world.client.of(kind)
+        try:
+            ledger.wrote(await api.create(body))
+        except AlreadyExists:
+            key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+            found = await self._fetch(ledger, key, about=_about(situation))
+            if found is not None and Mark.DEVICE not in found.metadata.annotations:
+                await self._failed(in_the_way(found), situation)
+            elif found is not None:
+                ledger.wrote(found)
+            return False
+        except ApiError as error:
+            self._tell(situation, creation_failed(kind.kind), error.status.message)
+            why = f"the {kind.kind.kind} cannot be made: {error.status.message}"
+            if isinstance(error, _REFUSALS) and not _is_quota(error):
+                await self._failed(why, situation)
+            else:
+                claim = set_aside(_claim(situation), now=situation.now, timing=situation.settings.timing, why=why)
+                await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
+            return False
+        return True
+
+    def _pod(self, situation: Situation, address: str) -> RawObject:
+        job, claim = _job(situation), _claim(situation)
+        # A digest that was found for another spec than the present one says nothing of this one.
+        told = job.status.digest if job.status.observed_generation == job.metadata.generation else ""
+        # The status may tell it a few seconds later. What is forced asks anew what the tag stands for.
+        of, first = self._digests.get(claim.job.uid, (None, ""))
+        digest = told or (first if of == (claim.state, bool(job.spec.force)) else "")
+        return pod_for(job, situation.device, claim, address=address, digest=digest, settings=self._world.settings)
+
+    async def _failed(self, message: str, situation: Situation) -> None:
+        await self._write_down(after_failure(_claim(situation), message, situation), situation)
+
+    async def _release(self, situation: Situation) -> bool:
+        claim = _claim(situation)
+        # The cache may be behind: a claim is never taken from a Pod.
+        found = await self._fetch(self._world.pods, pod_key(claim), about=_about(situation))
+        if found is not None and made_for(found, situation.device, claim):
+            self._world.pods.wrote(found)
+            return False
+        await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=None))
+        return True
+
+    async def _set_aside(self, action: NoAddress, situation: Situation) -> bool:
+        """Gives the place of a claim to others; False where its Service is otherwise than we thought.
+
+        The claim is written before the Service goes: a crash in between leaves one that nobody needs, and no Pod is
+        ever made for a Service that is going.
+        """
+        service, claim = action.service, action.claim
+        # The cache may be behind: an address that comes at the last moment is taken.
+        found = await self._fetch(self._world.services, service.key, about=_about(situation))
+        if found is None:
+            self._world.services.deleted(service)
+            return False
+        if found.metadata.uid != service.metadata.uid or found.deleting or found.external_address:
+            self._world.services.wrote(found)
+            return False
+        known = self._world.device(situation.device.metadata.name)
+        if known is None or known.status.claim != situation.device.status.claim:
+            return False  # somebody took the claim away meanwhile
+        await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
+        waited = f"has had no address for {timeout_of(_job(situation).spec)} s"
+        self._tell(
+            situation,
+            SERVICE_IP_TIMEOUT,
+            f"{situation.device.metadata.name}: Service {service.metadata.name} {waited}; others go first, and it is"
+            f" tried again at {claim.not_before:%H:%M:%S}",
+        )
+        return True
+
+    async def _write_down(self, action: Record | Retry, situation: Situation) -> None:
+        now, report = situation.now, self._world.about(situation.device, action.report)
+        pod = action.pod
+        spec = situation.job.spec if situation.job else FlashJobSpec()
+        firmware = firmware_of(pod) if pod else spec.firmware
+        if isinstance(action, Retry):
+            claim = action.claim
+            await self._write(situation, lambda device: retried(device, claim, report, firmware=firmware, now=now))
+        else:
+            forced = pod.variable(Variable.FORCE) == "true" if pod else bool(spec.force)
+            await self._write(
+                situation,
+                lambda device: record(
+                    device, action.claim, report, firmware=firmware, forced=forced, now=now, living=self._world.lives
+                ),
+            )
+            self._note_digest(action.claim, report, forced=forced)
+        if not report.outcome.good:
+            self._tell(situation, POD_FAILED, f"{situation.device.metadata.name}: {report.outcome}: {report.message}")
+
+    def _note_digest(self, claim: Claim, report: Report, *, forced: bool) -> None:
+        of, _ = self._digests.get(claim.job.uid, (None, ""))
+        if report.digest and of != (claim.state, forced):
+            if len(self._digests) >= _MAX_DIGESTS:
+                self._digests.clear()
+            self._digests[claim.job.uid] = (claim.state, forced), report.digest
+
+    async def _write(self, situation: Situation, change: Callable[[Device], DeviceStatus]) -> None:
+        """Writes the Device's status, unless somebody changed the Device since."""
+        device = self._world.devices.get(situation.device.key) or situation.device
+        with telling(self._world.recorder, _about(situation), STATUS_UPDATE_FAILED):
+            written = await self._world.client.of(Device).write_status(device, change(device))
+        self._world.devices.wrote(written)
+
+    async def _give_up(self, pod: Pod, why: str) -> None:
+        change = {"metadata": {"annotations": {Mark.GIVEN_UP.value: why[:1024]}}}
+        try:
+            self._world.pods.wrote(await self._world.client.of(Pod).patch(pod.key, change, uid=pod.metadata.uid))
+        except NotFound:
+            self._world.pods.deleted(pod)
+
+    async def _end(self, pod: Pod) -> None:
+        try:
+            await self._world.client.of(Pod).delete(pod.key, uid=pod.metadata.uid)
+        except NotFound:
+            self._world.pods.deleted(pod)
+
+    async def _remove_pod(self, pod: Pod, *, at_once: bool) -> bool:
+        """Deletes a Pod and takes our finalizer off it; False where it has changed in a way that we did not see."""
+        api, metadata = self._world.client.of(Pod), pod.metadata
+        try:
+            # One that is being deleted already waits for its node, which has nothing more to do for it.
+            await api.delete(pod.key, uid=metadata.uid, grace_seconds=0 if at_once or pod.deleting else None)
+            if OUTCOME_FINALIZER in metadata.finalizers:
+                path = f"/metadata/finalizers/{metadata.finalizers.index(OUTCOME_FINALIZER)}"
+                change = [{"op": "test", "path": path, "value": OUTCOME_FINALIZER}, {"op": "remove", "path": path}]
+                await api.patch(pod.key, change, uid=metadata.uid)
+        except Invalid:
+            found = await self._world.pods.cache.fetch(pod.key)  # somebody else changed the finalizers
+            if found is not None:
+                self._world.pods.wrote(found)
+                return False
+        except NotFound:
+            pass
+        if set(metadata.finalizers) <= {OUTCOME_FINALIZER}:
+            self._world.pods.deleted(pod)
+        return True
+
+    async def _remove_service(self, service: Service) -> None:
+        left = None
+        try:
+            await self._world.client.of(Service).delete(service.key, uid=service.metadata.uid)
+            if service.metadata.finalizers:  # it stays for a while, and its address is not to be told any more
+                left = await self._world.services.cache.fetch(service.key)
+        except NotFound:
+            pass
+        if left is None:
+            self._world.services.deleted(service)
+        else:
+            self._world.services.wrote(left)
+
+    async def _node(self, name: str) -> NodeState:
+        try:
+            node = await self._world.client.of(Node).get(Key("", name))
+        except NotFound:
+            return NodeState.GONE
+        return NodeState.GONE if node.out_of_service else NodeState.THERE
+
+    def _tell(self, situation: Situation, reason: str, message: str) -> None:
+        self._world.recorder.record(_about(situation), "Warning", reason, message)
+
+
+def add_flashes(manager: Manager, context: Context, *, original: Original | None = None) -> Controller:
+    """Adds the loop for Devices to the manager."""
+    return manager.controller(
+        "flashes",
+        Flashes(context, original=original).reconcile,
+        For(context.devices.cache, when=anything),
+        Maps(context.pods.cache, _device_of),
+        Maps(context.services.cache, _device_of),
+        Maps(context.jobs, lambda job: _claimed_by(job, context), when=intent_changed),
+        workers=WORKERS,
+    )
+
+
+def _device_of(obj: Pod | Service) -> tuple[Key, ...]:
+    name = obj.metadata.annotations.get(Mark.DEVICE)
+    # Anybody can write an annotation; what cannot be the name of a Device is no matter of ours.
+    return (Key("", name),) if name and device_name(name) == name else ()
+
+
+def _claimed_by(job: FlashJob, context: Context) -> list[Key]:
+    return [device.key for device in context.devices.cache.by(BY_CLAIM, job.metadata.uid)]
+
+
+def _service(situation: Situation, context: Context) -> RawObject:
+    return service_for(_job(situation), situation.device, _claim(situation), context.settings)
+
+
+def _is_quota(error: ApiError) -> bool:
+    """Whether there is only no room in the namespace now; what a quota always refuses is told otherwise."""
+    return isinstance(error, Forbidden) and "exceeded quota" in error.status.message
+
+
+def _about(situation: Situation) -> FlashJob | Device:
+    """What people look at when something goes wrong: the job, where there is one."""
+    return situation.job if situation.job is not None else situation.device
+
+
+def _claim(situation: Situation) -> Claim:
+    claim = situation.device.status.claim
+    assert claim is not None, "nothing is started or released without a claim"  # noqa: S101
+    return claim
+
+
+def _job(situation: Situation) -> FlashJob:
+    assert situation.job is not None, "nothing is made without a job"  # noqa: S101
+    return situation.job
+
+
+def _newest(ledger: Ledger[R], device: str) -> tuple[R, ...]:
+    """What is marked for a device, as new as we know it, without what is known to be gone."""
+    found = (ledger.get(obj.key) for obj in ledger.cache.by(BY_DEVICE, device))
+    return tuple(obj for obj in found if obj is not None)
+
+
+def _with(objects: tuple[R, ...], one: R | None, device: Device) -> tuple[R, ...]:
+    """The objects and that one, where it is marked for the same device and not among them yet."""
+    marked = one is not None and one.metadata.annotations.get(Mark.DEVICE) == device.metadata.name
+    if one is None or not marked or any(one.key == each.key for each in objects):
+        return objects
+    return (*objects, one)

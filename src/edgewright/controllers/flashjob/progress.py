@@ -1,0 +1,306 @@
+"""Where each device of a job stands, read from the Devices and from what is there to flash them.
+
+The loop over FlashJobs makes one survey a pass: it tells what could start (for `admission`) and what is to be shown
+(for `status`). Nothing is remembered from pass to pass, so a wiped status changes nothing. Pure, and quick enough for
+5,000 devices several times a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from edgewright.api.device import MAX_RECORDS, Claim, Device, DeviceStatus, FlashRecord, JobReference
+from edgewright.api.endpoint import endpoint_problem
+from edgewright.api.flash_pod import FLASH_CONTAINER, Outcome, Variable
+from edgewright.api.flashjob import DeviceState, Exposure, FlashJob
+from edgewright.api.pod import Pod
+from edgewright.api.service import Service
+from edgewright.controllers.flashjob.admission import flashed_by
+from edgewright.controllers.flashjob.manifests import exposure_of, service_key, timeout_of
+from edgewright.controllers.flashjob.names import state_of
+
+DEFAULT_DISCOVERY: Final = 600
+"""How many seconds a device that nobody has discovered is waited for, where the job does not say."""
+_CLEARING: Final = "what the original operator left is cleared away"
+_GOOD: Final = frozenset(outcome.value for outcome in Outcome if outcome.good)
+
+
+class Need(Enum):
+    """What a device lacks to be on its way."""
+
+    NOTHING = "nothing"
+    START = "start"
+    """It is to be claimed."""
+    RESUME = "resume"
+    """It is claimed, and its next attempt is to be started."""
+
+
+class DeviceStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Where one entry of spec.uuid stands."""
+
+    uuid: str
+    state: DeviceState
+    device: Device | None = None
+    """Its Device; None while nobody has discovered it."""
+    record: FlashRecord | None = None
+    """The final outcome in the wanted state."""
+    claim: Claim | None = None
+    """The job's own claim on it."""
+    outcome: str = ""
+    message: str = ""
+    address: str = ""
+    time: datetime | None = None
+    need: Need = Need.NOTHING
+    check: bool = False
+    """Whether the original operator has had it: what it runs then is looked at before it is written."""
+    occupied: bool = False
+    """Whether a Pod of the original is there, whose name is ours too: it goes before the attempt begins."""
+    told: bool = False
+    """Whether only a Pod of the original tells which Device this is: once it is claimed, the Device does."""
+    addressless: bool = False
+    """Whether it waits for an address, now or until it may try again."""
+    due: datetime | None = None
+    """When it stands otherwise without anybody's doing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSnapshot:
+    """What there is around a job: everything that its survey is made from."""
+
+    devices: Mapping[str, Device]
+    """The Device of each entry of spec.uuid that is known."""
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    """The job's flash Pods, by the name of the Device."""
+    services: Mapping[str, Service] = field(default_factory=dict)
+    """Their Services, by the name of the Device."""
+    foreign: Mapping[str, Pod] = field(default_factory=dict)
+    """Pods that the original operator left, by entry of spec.uuid: all entries for a device have the same one."""
+    told: frozenset[str] = frozenset()
+    """The entries of spec.uuid of which only a Pod in `foreign` tells the Device."""
+    occupied: frozenset[str] = frozenset()
+    """The entries of spec.uuid for which anything of the original is left: its names are ours too.
+
+    Empty among them: something for the whole job, such as a Service that would lead to our Pods as well.
+    """
+    overdue: frozenset[str] = frozenset()
+    """The names of those of the Pods in `foreign` that should have ended long ago."""
+    had: frozenset[str] = frozenset()
+    """The entries of spec.uuid that the original, which proves nothing, had a Pod for or says are done."""
+    observed: datetime
+    """When this generation of the spec was first seen."""
+    now: datetime
+    local: bool = False
+    """Whether devices may be on this machine."""
+    living: Callable[[JobReference], bool] = lambda _: True
+    """Whether a job still exists: the records of others go as soon as there is a new one."""
+
+    def is_occupied(self, uuid: str) -> bool:
+        """Whether something of the original is in the way of this device's Service or Pod."""
+        return uuid in self.occupied or "" in self.occupied
+
+    def left_for(self, uuid: str) -> Pod | None:
+        """The Pod that the original left for an entry of spec.uuid, or for the whole job."""
+        return self.foreign.get(uuid) or self.foreign.get("")
+
+    def is_awaited(self, pod: Pod) -> bool:
+        """Whether a Pod of the original is still flashing, and within its time."""
+        return not pod.finished and pod.metadata.name not in self.overdue
+
+
+def survey(job: FlashJob, snapshot: JobSnapshot) -> list[DeviceStanding]:
+    """Where each entry of spec.uuid stands, in the order of the spec."""
+    state = state_of(job.spec)
+    devices = snapshot.devices
+    return [standing_of(job, uuid, devices.get(uuid), snapshot, state=state) for uuid in job.spec.uuids]
+
+
+def standing_of(
+    job: FlashJob, uuid: str, device: Device | None, snapshot: JobSnapshot, *, state: str
+) -> DeviceStanding:
+    """Where one entry of spec.uuid stands."""
+    if device is None:
+        return _undiscovered(job, uuid, snapshot)
+    status = device.status
+    claim = status.claim
+    uid = job.metadata.uid
+    if claim is not None and claim.job.uid == uid:
+        return _claimed(job, uuid, device, claim, snapshot, state=state)
+    record = status.record_of(uid)
+    if record is not None and record.state == state and (record.forced or not job.spec.force):
+        return DeviceStanding(
+            uuid=uuid,
+            state=DeviceState.DONE if record.outcome in _GOOD else DeviceState.FAILED,
+            device=device,
+            record=record,
+            outcome=record.outcome,
+            message=record.message,
+            time=record.time,
+        )
+    return _unstarted(job, uuid, device, snapshot, full=record is None and _is_full(status, snapshot))
+
+
+def _is_full(status: DeviceStatus, snapshot: JobSnapshot) -> bool:
+    if len(status.records) < MAX_RECORDS:
+        return False
+    return sum(snapshot.living(record.job) for record in status.records) >= MAX_RECORDS
+
+
+def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStanding:
+    foreign = snapshot.left_for(uuid)
+    if foreign is not None and snapshot.is_awaited(foreign):
+        # Its Instance may have gone with the application that is being replaced; it comes back under another uid.
+        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, message=_awaited(foreign))
+    if job.spec.paused:
+        # Where the job itself tells the address, nobody else may ever discover the device: it has no deadline.
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="paused")
+    seconds = job.spec.discovery_timeout_seconds
+    seconds = DEFAULT_DISCOVERY if seconds is None else seconds
+    flashed = foreign.terminated(FLASH_CONTAINER) if foreign is not None else None
+    since = flashed.finished_at if flashed is not None and flashed.finished_at is not None else snapshot.observed
+    deadline = max(snapshot.observed, since) + timedelta(seconds=seconds)
+    if snapshot.now >= deadline:
+        return DeviceStanding(
+            uuid=uuid,
+            state=DeviceState.FAILED,
+            outcome=Outcome.NOT_FOUND,
+            message=(
+                f"no such device was discovered within {seconds} s: compare spec.uuid with the names and instances in "
+                "kubectl get devices; it is flashed once it is discovered"
+            ),
+            time=deadline,
+        )
+    return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="waits to be discovered", due=deadline)
+
+
+def _claimed(
+    job: FlashJob, uuid: str, device: Device, claim: Claim, snapshot: JobSnapshot, *, state: str
+) -> DeviceStanding:
+    name = device.metadata.name
+    service = snapshot.services.get(name)
+    address = service.external_address if service is not None else ""
+    if claim.not_before is not None and (snapshot.is_occupied(claim.uuid) or snapshot.is_occupied(uuid)):
+        message = _CLEARING
+        return DeviceStanding(
+            uuid=uuid, state=DeviceState.WAITING, device=device, claim=claim, message=message, time=claim.since
+        )
+    if claim.not_before is not None:
+        return DeviceStanding(
+            uuid=uuid,
+            state=DeviceState.WAITING,
+            device=device,
+            claim=claim,
+            message=_between(job, claim, claim.not_before, snapshot.now),
+            time=claim.since,
+            addressless=claim.waits > 0 and not claim.waits_for,
+            # A claim for what is not wanted any more is released, not gone on with.
+            need=Need.RESUME if claim.state == state else Need.NOTHING,
+            due=claim.not_before if claim.not_before > snapshot.now else None,
+        )
+    pod = snapshot.pods.get(name)
+    progress, message = _progress(job, device, pod, service, address)
+    return DeviceStanding(
+        uuid=uuid,
+        state=progress,
+        device=device,
+        claim=claim,
+        message=f"{message}; attempt {claim.attempt}" if claim.attempt > 1 else message,
+        address=address,
+        time=claim.since,
+        addressless=pod is None and not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER,
+    )
+
+
+def _between(job: FlashJob, claim: Claim, until: datetime, now: datetime) -> str:
+    """Why a claimed device does not go on before this time."""
+    if claim.waits:
+        when = f"at {until:%H:%M:%S}" if until > now else "as soon as there is a place"
+        why = claim.waits_for or f"no address for Service {service_key(claim).name} in {timeout_of(job.spec)} s"
+        return f"{why}; tried again {when}"
+    message = f"attempt {claim.attempt} starts at {until:%H:%M:%S}"
+    return f"{message}; the one before: {claim.last_message}" if claim.last_message else message
+
+
+def _progress(
+    job: FlashJob, device: Device, pod: Pod | None, service: Service | None, address: str
+) -> tuple[DeviceState, str]:
+    """How far the attempt on a claimed device is."""
+    if pod is None:
+        if not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER:
+            where = f" of Service {service.metadata.name}" if service is not None else ""
+            return DeviceState.WAITING, f"waits for the address{where}"
+        return DeviceState.WAITING, "its flash Pod is about to be made"
+    if pod.finished:
+        return DeviceState.FLASHING, "its flash Pod has ended"
+    if pod.status.phase == "Running":
+        return DeviceState.FLASHING, "is being flashed"
+    return DeviceState.WAITING, f"waits for its flash Pod: {_why_not_running(pod)}"
+
+
+def _why_not_running(pod: Pod) -> str:
+    said = pod.waiting_for()
+    if said is None:
+        return "it is starting"
+    reason, message = said
+    return f"{reason} ({message})" if message else reason
+
+
+def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, *, full: bool) -> DeviceStanding:
+    foreign = snapshot.left_for(uuid)
+    if foreign is not None and snapshot.is_awaited(foreign):
+        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, device=device, message=_awaited(foreign))
+    name = device.metadata.name
+    if name in snapshot.pods or name in snapshot.services:
+        # Its Pod may still run, where the Device's status was lost: the loop over Devices claims or clears it.
+        message = "what is left of its last flash is cleared away"
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message)
+    if foreign is None and snapshot.is_occupied(uuid):
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=_CLEARING)
+    problem = endpoint_problem(job.spec.host_endpoint or device.spec.endpoint, local=snapshot.local)
+    if problem is not None:
+        message = f"spec.endpoint of Device {name}: {problem}"
+        return DeviceStanding(
+            uuid=uuid, state=DeviceState.FAILED, device=device, outcome=Outcome.REFUSED, message=message
+        )
+    if full:
+        message = f"{MAX_RECORDS} jobs have an outcome on it: delete those that are of no interest any more"
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message)
+    claim = device.status.claim
+    return DeviceStanding(
+        uuid=uuid,
+        state=DeviceState.WAITING,
+        device=device,
+        message="has not started" if claim is None else flashed_by(claim.job),
+        need=Need.START,
+        check=(foreign is not None and same_order(foreign, job))
+        or (uuid in snapshot.had and not _flashed_since(job, device)),
+        occupied=foreign is not None,
+        told=uuid in snapshot.told,
+    )
+
+
+def _awaited(pod: Pod) -> str:
+    return f"Pod {pod.metadata.name} of the original operator is flashing it and is waited for"
+
+
+def same_order(pod: Pod, job: FlashJob) -> bool:
+    """Whether a Pod of the original was to bring what the job asks for now, as far as it tells."""
+    firmware, version = pod.variable(Variable.FIRMWARE), pod.variable(Variable.VERSION)
+    return firmware in ("", job.spec.firmware) and version in ("", job.spec.version)
+
+
+def _flashed_since(job: FlashJob, device: Device) -> bool:
+    """Whether we have flashed the device, for whichever job, since this job was made: what it runs is ours by now.
+
+    An attempt of the job's own that was given up in mid-way is not enough: it was to check the device, and so is the
+    next one.
+    """
+    last, made = device.status.last_flash, job.metadata.creation_timestamp
+    if last is not None and last.job.uid == job.metadata.uid and device.status.record_of(last.job.uid) is None:
+        return False
+    return last is not None and (last.time is None or made is None or last.time >= made)

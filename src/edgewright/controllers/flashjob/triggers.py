@@ -1,0 +1,72 @@
+"""Which changes in the world are a reason to look at a FlashJob again, and at which one.
+
+`job_loop` gives these to the controller as its sources. Pure, and quick: they see every change of every Device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from edgewright.api.device import MAX_RECORDS, Device, Mark
+from edgewright.api.flashjob import FlashJob
+from edgewright.controllers.flashjob.context import BY_RECORD, BY_UUID, Context, known_as
+from edgewright.runtime.cache import Change
+from edgewright.runtime.objects import Key, Resource
+from edgewright.runtime.predicates import intent_changed
+
+
+def jobs_of(device: Device, context: Context) -> Iterable[Key]:
+    """The jobs that a Device concerns: whoever has claimed it, flashed it or names it."""
+    status = device.status
+    if status.claim is not None:
+        yield Key(status.claim.job.namespace, status.claim.job.name)
+    for record in status.records:
+        yield Key(record.job.namespace, record.job.name)
+    for name in {device.metadata.name, *known_as(device)}:
+        for job in context.jobs.by(BY_UUID, name):
+            yield job.key
+
+
+def waiting_for_room(gone: FlashJob, context: Context) -> Iterable[Key]:
+    """The jobs that may wait until this one is gone: those of Devices that have no room for another outcome."""
+    for device in context.devices.cache.by(BY_RECORD, gone.metadata.uid):
+        if len(device.status.records) >= MAX_RECORDS:
+            yield from jobs_of(device, context)
+
+
+def is_gone(change: Change[Any]) -> bool:
+    """Whether the object is no more."""
+    return change.new is None
+
+
+def job_by_label(obj: Resource) -> Iterable[Key]:
+    """The job that the original's Pod is labelled with: not every version of it set owner references."""
+    labels = obj.metadata.labels
+    if "app" in labels and Mark.JOB_UID not in labels:
+        yield Key(obj.metadata.namespace, labels["app"])
+
+
+def asked_or_wiped(change: Change[Any]) -> bool:
+    """Somebody asks a job for something else, or has taken its status away; our own status writes are neither."""
+    if intent_changed(change):
+        return True
+    before, after = change.old, change.new
+    return bool(before is not None and after is not None and before.status.phase and not after.status.phase)
+
+
+def tells_something(change: Change[Any]) -> bool:
+    """Whether a change of a Device is one that a job shows or acts on; that it was seen once more is not."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return True
+    before, after = old.status, new.status
+    return bool(
+        old.spec != new.spec
+        or before.claim != after.claim
+        or before.records != after.records
+        or before.last_flash != after.last_flash
+        or before.firmware != after.firmware
+        or before.instances != after.instances
+        or (before.version, before.application) != (after.version, after.application)
+    )

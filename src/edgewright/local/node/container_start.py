@@ -1,0 +1,268 @@
+"""Starts containers: volumes, environment, user and command become an order, and a shim carries it out.
+
+`pod_loop` calls it. Everything that a container will be is written into its folder before the shim is started, and
+the shim is not waited for beyond the moment in which the program runs or could not be run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgewright.local.node.environment import PATH, command_line, environment
+from edgewright.local.node.folders import AttemptFolder, PodFolder, PodRecord
+from edgewright.local.node.images import not_here, program_for
+from edgewright.local.node.lifecycle import Start, Timing
+from edgewright.local.node.mount_check import how_to_mount
+from edgewright.local.node.pods import Pod
+from edgewright.local.node.sources import Missing, Sources, Tokens
+from edgewright.local.node.volumes import Mount, Owner, files_of, make_empty, mounts_of, resources_of, write_files
+from edgewright.runtime.client import Client
+from edgewright.runtime.clock import Clock
+from edgewright.runtime.objects import RawObject
+
+SHIM = Path(__file__).with_name("shim.py")
+DEFAULT_MESSAGE_PATH = "/dev/termination-log"
+
+
+class NotStarted(Exception):
+    """A container cannot be started now; the reason is the word that its status shows."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What containers are given of this machine, the same for all of them."""
+
+    name: str
+    host: str
+    images: Mapping[str, Sequence[str]]
+    directory: Path
+    user: str | None = None
+    mounts: bool = True
+    """Whether a container can have a root of its own here."""
+    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
+    own_scratch: bool = True
+    """Whether a container has /tmp and /var/tmp to itself, as it would in a cluster."""
+    shown: Sequence[Path] = ()
+    """Folders with programs that a Pod may read even where its user may not enter what they lie in."""
+    covered: Sequence[Path] = ()
+    """Folders that no Pod sees, besides the node's own."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for every container, as KUBERNETES_SERVICE_HOST."""
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    log_limit: int = 10 << 20
+
+
+def program_folders() -> list[Path]:
+    """Where this Python and the packages that it imports lie."""
+    package = Path(__file__).resolve().parents[3]
+    return [Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), package]
+
+
+def needs_scratch_of_the_machine(images: Mapping[str, Sequence[str]], shown: Sequence[Path]) -> bool:
+    """Whether a program of this node lies where containers would get a folder of their own."""
+    programs = [Path(command[0]).resolve() for command in images.values() if command]
+    return any(path.is_relative_to(place) for path in (*programs, *shown) for place in AttemptFolder.scratch.values())
+
+
+class Starter:
+    """Starts the containers of all Pods of a node."""
+
+    def __init__(self, client: Client, machine: Machine, *, clock: Clock, timing: Timing) -> None:
+        self._client = client
+        self._machine = machine
+        self._clock = clock
+        self._timing = timing
+        self._root = os.geteuid() == 0
+        self._tokens = Tokens(client, clock)
+
+    def sources(self, pod: Pod, record: PodRecord) -> Sources:
+        """What a Pod may refer to, fresh from the API server."""
+        host = self._machine.host
+        fields = {
+            "status.podIP": record.address,
+            "status.podIPs": record.address,
+            "status.hostIP": host,
+            "status.hostIPs": host,
+            "spec.nodeName": self._machine.name,
+        }
+        return Sources(self._client, pod, fields=fields, tokens=self._tokens)
+
+    def forget(self, uid: str) -> None:
+        """The Pod is gone."""
+        self._tokens.forget(uid)
+
+    async def make_volumes(self, pod: Pod, record: PodRecord, folder: PodFolder) -> None:
+        """Makes the volumes of a Pod, or brings their files up to date."""
+        sources = self.sources(pod, record)
+        containers = {each["name"]: each for each in (*pod.init_containers, *pod.containers)}
+        resources = resources_of(containers, self._machine.capacity)
+        group = (pod.spec.get("securityContext") or {}).get("fsGroup")
+        folder.volumes.mkdir(mode=0o755, exist_ok=True)
+        user = user_of(pod, {}, self._machine.user) if self._root else None
+        # Theirs, so that a Secret with mode 0400 can be read: in a cluster most programs are root in their container.
+        owner = (
+            None
+            if user is None
+            else Owner(user["uid"], user["gid"] if group is None else group, shared=group is not None)
+        )
+        for volume in pod.spec.get("volumes") or ():
+            place = folder.volumes / volume["name"]
+            files = await files_of(volume, sources, resources)
+            if files is None:
+                make_empty(place, group=group if self._root else None)
+            else:
+                write_files(place, files, owner=owner)
+
+    async def start(self, pod: Pod, record: PodRecord, folder: PodFolder, start: Start) -> int:
+        """Starts a container and says the shim's pid; NotStarted where something keeps it from being run at all."""
+        container = start.container
+        program = program_for(container.get("image", ""), self._machine.images)
+        if program is None:
+            raise NotStarted("ErrImagePull", not_here(container.get("image", ""), self._machine.images))
+        attempt = folder.attempt(container["name"], start.number)
+        try:
+            order = await self._order(pod, record, folder, start, program)
+        except Missing as error:
+            raise NotStarted("CreateContainerConfigError", str(error)) from error
+        order |= {"step": start.step, "image": container.get("image", "")}
+        attempt.prepare(order)
+        shim = await self._launch(attempt)
+        present = attempt.read()
+        if present is not None and not present.begun and attempt.call_off():
+            said = attempt.said()
+            attempt.remove()
+            raise NotStarted("CreateContainerError", f"the shim did not begin: {said or 'it said nothing'}")
+        return shim
+
+    async def _order(
+        self,
+        pod: Pod,
+        record: PodRecord,
+        folder: PodFolder,
+        start: Start,
+        program: Sequence[str],
+    ) -> dict[str, Any]:
+        machine = self._machine
+        container = start.container
+        attempt = folder.attempt(container["name"], start.number)
+        host_name = str(pod.spec.get("hostname") or pod.metadata.name)
+        base = {"PATH": PATH, "HOME": "/", "HOSTNAME": host_name, **machine.environment}
+        sources = self.sources(pod, record)
+        values = await environment(container, sources, base=base, capacity=machine.capacity)
+        mounts = mounts_of(container, pod.spec, folder.volumes, values)
+        order: dict[str, Any] = {
+            "command": command_line(container, program, values),
+            "environment": values,
+            "folder": container.get("workingDir") or "/",
+            "logLimit": machine.log_limit,
+            "stopSignal": _stop_signal(container),
+        }
+        user = user_of(pod, container, machine.user) if self._root else None
+        if _must_not_be_root(pod, container) and (user["uid"] if user else os.geteuid()) == 0:
+            raise Missing(f"container {container['name']}: runAsNonRoot is set, and this node would run it as root")
+        if user is not None:
+            order["user"] = user
+        if machine.mounts:
+            message = container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
+            mounts.append(Mount(attempt.message_file, message, False))
+            taken = {mount.path for mount in mounts}
+            for name, path in attempt.scratch.items() if machine.own_scratch else ():
+                if path not in taken:
+                    mounts.append(Mount(attempt.path / name, path, False))
+            closed = user is not None and user["uid"] != 0
+            order["root"] = {
+                "base": str(attempt.path / "base"),
+                "shown": [str(path) for path in machine.shown] if closed else [],
+                "covered": [str(path) for path in (machine.directory, *machine.covered)],
+                "mounts": [mount.as_order() for mount in mounts],
+            }
+        elif mounts:
+            order["told"] = self._told(container, [*mounts, Mount(attempt.message_file, DEFAULT_MESSAGE_PATH, False)])
+        return order
+
+    def _told(self, container: RawObject, mounts: Sequence[Mount]) -> dict[str, str]:
+        """Where a program finds by its variables what cannot be mounted; Missing where it does not understand that."""
+        variables = program_for(container.get("image", ""), self._machine.told) or {}
+        if not all(mount.path in variables for mount in mounts):
+            raise Missing(
+                f"container {container['name']}: nothing can be mounted on this machine, and so it cannot have its "
+                f"volumes: {how_to_mount(root=self._root)}"
+            )
+        return {name: str(mount.source) for mount in mounts for name in variables[mount.path]}
+
+    async def _launch(self, attempt: AttemptFolder) -> int:
+        """Starts the shim and waits until it says that the program runs, or could not be run."""
+        reader, writer = os.pipe()
+        try:
+            pid = os.posix_spawn(  # noqa: ASYNC221 - it returns at once
+                sys.executable,
+                [sys.executable, "-I", "-S", "-B", str(SHIM), str(attempt.path)],
+                {"PATH": PATH, "LC_ALL": "C.UTF-8"},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDWR, 0),
+                    (os.POSIX_SPAWN_DUP2, writer, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, str(attempt.path / "shim.err"), os.O_WRONLY | os.O_CREAT, 0o600),
+                ],
+                setsigmask=[],
+                setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGCHLD],
+            )
+        finally:
+            os.close(writer)
+        try:
+            with suppress(TimeoutError):  # a machine that is that busy: what happened is read from the folder
+                async with self._clock.timeout(self._timing.launch):
+                    await _end_of(reader)
+        finally:
+            os.close(reader)
+        return pid
+
+
+async def _end_of(reader: int) -> None:
+    """Returns when the other end of a pipe is closed."""
+    loop = asyncio.get_running_loop()
+    closed = asyncio.Event()
+    loop.add_reader(reader, closed.set)
+    try:
+        await closed.wait()
+    finally:
+        loop.remove_reader(reader)
+
+
+def user_of(pod: Pod, container: RawObject, default: str | None) -> RawObject | None:
+    """Who a container runs as: whom the Pod says, else the node's user for Pods; None means: as the node itself."""
+    pod_security = pod.spec.get("securityContext") or {}
+    security = container.get("securityContext") or {}
+    uid = security.get("runAsUser", pod_security.get("runAsUser"))
+    gid = security.get("runAsGroup", pod_security.get("runAsGroup"))
+    groups = list(pod_security.get("supplementalGroups") or ())
+    if (group := pod_security.get("fsGroup")) is not None:
+        groups.append(group)
+    if default is None and uid is None and gid is None:
+        return None
+    entry = pwd.getpwnam(default or "nobody")
+    uid = entry.pw_uid if uid is None else uid
+    return {"uid": uid, "gid": entry.pw_gid if gid is None else gid, "groups": groups}
+
+
+def _must_not_be_root(pod: Pod, container: RawObject) -> bool:
+    pod_security = pod.spec.get("securityContext") or {}
+    return bool((container.get("securityContext") or {}).get("runAsNonRoot", pod_security.get("runAsNonRoot")))
+
+
+def _stop_signal(container: RawObject) -> int:
+    name = (container.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
+    return int(getattr(signal, name, signal.SIGTERM))

@@ -1,0 +1,67 @@
+"""Asks a container one probe's question: a connection, a request, or a command beside the program.
+
+`probes` calls it and minds the time. A command runs as the container's user, in its environment and with its root; it
+gets one second or what the probe says, and is killed after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from edgewright.local.node.probes import ProbeTarget, ask_http, ask_tcp
+from edgewright.local.node.processes import open_process
+from edgewright.local.node.runs import Runs
+from edgewright.runtime.objects import RawObject
+
+BESIDE = Path(__file__).with_name("beside.py")
+_MAX_OUTPUT = 1024
+
+
+class Asker:
+    """Carries out probes."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    async def ask(self, asked: ProbeTarget, probe: RawObject) -> str | None:
+        """None where the container is well, else what is wrong."""
+        if probe.get("tcpSocket"):
+            return await ask_tcp(asked.record.address, asked.container, probe)
+        if probe.get("httpGet"):
+            return await ask_http(asked.record.address, asked.container, probe)
+        if probe.get("exec"):
+            return await self._run(asked, probe["exec"].get("command") or [])
+        return f"probes of the kind {', '.join(probe)} are not supported by this node"
+
+    async def _run(self, asked: ProbeTarget, command: list[str]) -> str | None:
+        """Runs a command beside the container's program; None where it ended well."""
+        attempt = asked.attempt
+        run = self._runs.get(asked.pod.uid)
+        main = attempt.state.main if attempt.state else None
+        if run is None or main is None or not command:
+            return "there is nothing to run"
+        fd = open_process(main)
+        if fd is None:
+            return "the container has ended"
+        os.close(fd)
+        folder = run.folder.attempt(asked.container["name"], attempt.number).path
+        order = json.dumps({"order": str(folder / "order.json"), "pid": main.pid, "command": command})
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", "-B", str(BESIDE), order,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # our child, not reaped: the pid is its own
+                await process.wait()
+        return None if process.returncode == 0 else output[:_MAX_OUTPUT].decode("utf-8", "replace").strip()
