@@ -3,8 +3,8 @@
 On a real API server, whose etcd does not sync its log; a simulated node gives every Service its address and lets every
 flash Pod end well, both at once, so that what is measured is the control plane's work. The operator runs with all its
 controllers under a lease; time is from the creation of the job until it is Completed and nothing of it is left. The
-bare client makes the same seven writes a device with as many devices under way at once, and nothing else: no cache, no
-decision, no status. Both take turns; the numbers are medians. The server counts the writes.
+bare client makes the same seven writes per device with as many devices under way at once, and nothing else: no cache,
+no decision, no status. Both take turns; the numbers are medians. The server counts the writes.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ def summarise(results: dict[int, dict[str, list[Run]]], args: Namespace) -> driv
         each = {devices: drive.median(results[devices][OURS], "seconds") / devices for devices in (few, many)}
         outcome.add(f"seconds a device, {many} devices / {few} devices", each[many] / each[few], "<=1.1")
     every = [(devices, run) for devices, sides in results.items() for run in sides[OURS]]
-    outcome.add("writes a device", max(run["device_writes"] / devices for devices, run in every), "<=7")
+    outcome.add("writes per device", max(run["device_writes"] / devices for devices, run in every), "<=7")
     # The first comes at once.
     told = max((run["status_writes"] - 1) / run["seconds"] for _, run in every)
     outcome.add("status writes of the job a second", told, "<=1")

@@ -76,7 +76,7 @@ class Turns:
             before = cpu_seconds(plane)
             run = self._load(plane, "writes", "--prefix", prefix, "--clients", str(clients), *seconds)
             self.note(name, f"writes/s, {clients} clients", run["rate"])
-            self.note(name, f"CPU ms a write, {clients} clients", 1000 * (cpu_seconds(plane) - before) / run["done"])
+            self.note(name, f"CPU ms per write, {clients} clients", 1000 * (cpu_seconds(plane) - before) / run["done"])
             before = cpu_seconds(plane)
             read = ("--objects", str(int(run["done"])))
             run = self._load(plane, "reads", "--prefix", prefix, "--clients", str(clients), *seconds, *read)

@@ -140,7 +140,7 @@ def summarise(results: dict[str, list[dict[str, float]]], settled: dict[str, int
     outcome.add("peak MB", max(run["peak_rss_mb"] for run in results[OURS] + results[LEASED]), "<=80")
     renewals = sum(count for what, count in settled.items() if what == "patch leases")
     outcome.add("other requests once settled", float(sum(settled.values()) - renewals), "==0")
-    outcome.notes.append(f"In {args.settle - 2:.0f} s once settled: {settled or 'nothing'} beside watches.")
+    outcome.notes.append(f"In {args.settle - 2:.0f} s once settled: {settled or 'nothing'} besides watches.")
     return outcome
 
 

@@ -1,6 +1,6 @@
 """Runs every benchmark, or those that are named, and writes docs/benchmarks.md: tables, ratios, which goals are met.
 
-Called by `make bench`. A benchmark is a program beside this one that takes `--json`; the numbers in the documentation
+Called by `make bench`. A benchmark is a program next to this one that takes `--json`; the numbers in the documentation
 come from here and from nowhere else. The sections of those that were not run stay as they were, with their dates.
 """
 

@@ -32,7 +32,7 @@ DOCUMENTS = (
     "apis/events.k8s.io/v1",
 )
 DISCOVERY = ("api", "apis", "apis/coordination.k8s.io", "version")
-"""The documents of what is answered beside kinds; every group's own document is the same."""
+"""The documents of what is answered next to kinds; every group's own document is the same."""
 _CORE, _META = "io.k8s.api.core.v1", "io.k8s.apimachinery.pkg.apis.meta.v1"
 _LISTED = (
     *(f"{_CORE}.{kind}" for kind in ("ConfigMap", "Event", "Namespace", "Node", "Pod", "PodTemplate", "Secret")),

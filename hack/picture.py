@@ -23,7 +23,7 @@ WIDTH = 112
 FORM = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="title what">
 <title id="title">edgewright demo: a FlashJob over twelve simulated devices</title>
-<desc id="what">A terminal after the demo: a line a device with its address, its state, the number of tries and what the
+<desc id="what">A terminal after the demo: a line per device with address, its state, the number of tries and what the
 device reports; ten are done, one was refused by the attestation service, one went back to its old firmware by itself.
 Below it the six claims of the demo, each with a mark because it was checked.</desc>
 <style>

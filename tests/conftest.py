@@ -23,7 +23,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker of our own known."""
-    config.addinivalue_line("markers", "untraced: goes the same ways very often, and shall not count for the coverage")
+    config.addinivalue_line("markers", "untraced: goes the same ways very often, and must not count for the coverage")
 
 
 @pytest.hookimpl(wrapper=True)

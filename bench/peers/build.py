@@ -1,4 +1,4 @@
-"""Builds the benchmarks' Go peer, the controller-runtime program beside this file.
+"""Builds the benchmarks' Go peer, the controller-runtime program next to this file.
 
 Called by `make bench`; a driver imports `program()` to know where it is. It lands in the user's cache folder, in a
 directory named by a digest of its sources, so a second call with nothing changed does nothing. Needs only the

@@ -1,4 +1,4 @@
-"""The limit for `bench/flashjob.py`: the seven writes a device, one after the other, with nothing around them.
+"""The limit for `bench/flashjob.py`: the seven writes per device, one after the other, with nothing around them.
 
 Called by the driver as the operator is. So many workers, each with one device at a time, on the same client; two
 watches tell of addresses and ended Pods. No cache, no ledger, no decision, no status of the job, and no idea what to do

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.peers.flashing import cpu_seconds, last_line, parse_arguments, say_ready, told_to_stop
 from bench.peers.sampling import sampled
 from edgewright.api.flashjob import FlashJob
-from edgewright.controllers.operator import add_all
+from edgewright.controllers.operator import add_controllers
 from edgewright.controllers.settings import Settings
 from edgewright.runtime import Client, LeaseSettings, Manager, config, logs
 from edgewright.runtime.cache import Change
@@ -25,7 +25,7 @@ async def run(args: argparse.Namespace) -> str:
     """Works until the driver has seen enough."""
     lease = LeaseSettings(name="edgewright", namespace=args.namespace)
     manager = Manager(Client(config.load(kubeconfig=args.kubeconfig)), lease=lease)
-    add_all(manager, Settings())
+    add_controllers(manager, Settings())
     numbers: dict[str, float] = {}
 
     def look(change: Change[FlashJob]) -> None:

@@ -1,6 +1,6 @@
 """What every Python peer of the benchmarks has in common: its arguments, and the line of JSON that it ends with.
 
-Called by the peers beside it, which the driver starts from the root of the checkout with `python -m
+Called by the peers next to it, which the driver starts from the root of the checkout with `python -m
 bench.peers.NAME`. It never talks to Kubernetes.
 """
 

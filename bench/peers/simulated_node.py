@@ -1,6 +1,6 @@
 """A node and an address pool that take no time: every Service gets its address, every flash Pod ends well, at once.
 
-`bench/flashjob.py` runs it beside each side of the comparison, so that its cost is the same for both. Two writes a
+`bench/flashjob.py` runs it next to each side of the comparison, so that its cost is the same for both. Two writes a
 device, which it counts itself, so that they can be taken from what the server counts. It starts no process and opens
 no connection to a device.
 """

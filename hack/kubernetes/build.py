@@ -1,4 +1,4 @@
-"""Builds the real Kubernetes that the tests run against, from the Go module beside this file.
+"""Builds the real Kubernetes that the tests run against, from the Go module next to this file.
 
 Called by `make kubernetes` and by suites that need one more program: `build.py [PROGRAM ...]` builds what is missing
 and prints a line a program. The programs land in the user's cache folder, in a directory named by version and by a

@@ -292,14 +292,14 @@ EVENTS = (
 
 
 def without_description(output: str) -> str:
-    """What `kubectl explain` says beside the sentences, which are not the same."""
+    """What `kubectl explain` says next to the sentences, which are not the same."""
     before, _, after = output.partition("DESCRIPTION:")
     _, marker, fields = after.partition("FIELDS:")
     return before + marker + fields
 
 
 def without_common_descriptions(output: str) -> str:
-    """What `kubectl explain` says beside the sentences of fields that every kind has."""
+    """What `kubectl explain` says next to the sentences of fields that every kind has."""
     return re.sub(r"^(  (?:apiVersion|kind|metadata)\t<\w+>)\n(?:    .*\n)+", r"\1\n", output, flags=re.MULTILINE)
 
 

@@ -126,7 +126,7 @@ async def program(name: str, address: str) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def forwarding(cluster: ControlPlane, **settings: Any) -> AsyncIterator[tuple[Client, ServiceForwarder]]:
-    """Runs a ServiceForwarder, and gives a client beside it."""
+    """Runs a ServiceForwarder, and gives a client next to it."""
     loaded = config.load(kubeconfig=cluster.kubeconfig)
     manager = Manager(Client(loaded), health_port=0)
     services = ServiceForwarder(**settings)

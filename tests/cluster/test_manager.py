@@ -45,14 +45,14 @@ async def test_a_manager_without_rights_says_so_and_gets_going_when_it_has_them(
         code, text = await readiness(manager)
         assert code == 503
         assert f'User "{user}" cannot' in text.replace('\\"', '"')
-        assert warnings(caplog, "the watch is broken, trying again") == 1
+        assert warnings(caplog, "watch failed; retrying") == 1
         await asyncio.sleep(1.2)
         assert requests(manager) <= 4, "a refusal is not asked about in a hot loop"
         assert not passes
         allow(cluster, user, groups=["test.edgewright.dev"], resources=["widgets"])
         await eventually(lambda: ready(manager), timeout=10, what="it is ready")
         await eventually(lambda: passes == [made.key], what="it works")
-    assert warnings(caplog, "the watch is broken, trying again") == 1
+    assert warnings(caplog, "watch failed; retrying") == 1
     assert no_traceback(caplog)
 
 
@@ -72,7 +72,7 @@ async def test_a_manager_of_a_kind_that_is_not_installed_waits_for_it(
         code, text = await readiness(manager)
         assert code == 503
         assert "cache of lates.test.edgewright.dev failed" in text
-        assert warnings(caplog, "the watch is broken, trying again") == 1
+        assert warnings(caplog, "watch failed; retrying") == 1
         await install(client, Late)
         made = await client.of(Late).create(Late(metadata=ObjectMeta(name="one", namespace=namespace)))
         await eventually(lambda: passes == [made.key], timeout=10, what="it works")
@@ -93,7 +93,7 @@ async def test_a_manager_that_may_not_ask_for_its_lease_is_not_ready_and_says_wh
             return code == 503 and "lease" in text and "403" in text
 
         await eventually(refused, what="the refusal is shown")
-        assert warnings(caplog, "cannot ask for the lease, trying again") == 1
+        assert warnings(caplog, "cannot read the lease; retrying") == 1
         allow(cluster, user, groups=["coordination.k8s.io"], resources=["leases"])
         leadership = manager.leadership
         await eventually(lambda: leadership.leading, what="it leads")
@@ -267,7 +267,7 @@ async def test_a_pass_that_does_not_end_is_cut_off_when_the_time_to_drain_is_ove
         await asyncio.wait_for(begun.wait(), PATIENCE)
         manager.stop()
         await eventually(task.done, timeout=20, what="it has stopped")
-    assert warnings(caplog, "passes under way were cut off") == 1
+    assert warnings(caplog, "reconciles still running at shutdown were cancelled") == 1
     async with connected(api_server) as client:
         kept = await client.of(Lease).get(Key(namespace, "test"))
         assert kept.spec.holder_identity, "what was sent last may still take effect: the lease runs out by itself"

@@ -189,7 +189,7 @@ async def test_a_controller_hears_of_what_its_objects_own_and_of_what_concerns_t
                 except NotFound:
                     return False
 
-            await eventually(anew, what="the child was made anew")
+            await eventually(anew, what="the child was made again")
             before = len(passes)
             await api.create(widget(namespace, "wake"))
             await eventually(lambda: {"parent-a", "parent-b"} <= set(passes[before:]), what="both were woken")

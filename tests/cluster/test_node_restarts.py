@@ -1,4 +1,4 @@
-"""Our node on a real API server when things go wrong: it is killed, its shims are, the machine is started anew."""
+"""Our node on a real API server when things go wrong: it is killed, its shims are, the machine is started again."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def proxy(api_server: ApiServer) -> Iterator[Proxy]:
 
 @asynccontextmanager
 async def through(proxy: Proxy, api_server: ApiServer) -> AsyncIterator[tuple[Client, Client]]:
-    """A client beside the proxy, for the test's own writes, and one through it, for what is tested."""
+    """A client next to the proxy, for the test's own writes, and one through it, for what is tested."""
     kubeconfig = api_server.kubeconfig_for("admin", ["system:masters"], server=proxy.url)
     async with connected(api_server) as beside, connected(kubeconfig) as client:
         await install(beside, Widget, Loose)
@@ -277,7 +277,7 @@ async def test_a_connection_that_is_cut_is_resumed_where_it_was(
             await api.delete(doomed.key)
             made = await api.create(widget(namespace, "one"))
             changed = await api.patch(made.key, {"spec": {"count": 1}})
-            await eventually(lambda: cache.problem, what="it is known that the watch is broken")
+            await eventually(lambda: cache.problem, what="it is known that watch failed")
             proxy.accept()
             await eventually(lambda: cache.get(made.key) == changed, what="what happened meanwhile is there")
             assert seen.deleted == {doomed.key: 1}
@@ -377,5 +377,5 @@ async def test_a_server_that_stays_away_is_asked_less_and_less_often(
             assert cache.problem is not None
             assert not cache.synced
         said = [each for each in caplog.records if each.name == "edgewright.runtime.reflector"]
-        assert [each.getMessage() for each in said] == ["the watch is broken, trying again"]
+        assert [each.getMessage() for each in said] == ["watch failed; retrying"]
         assert all(each.exc_info is None for each in said)

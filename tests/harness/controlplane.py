@@ -52,8 +52,8 @@ class ControlPlane(ApiServer):
     ) -> None:
         """Makes the directory and the certificates, and starts nothing.
 
-        `parts` run beside etcd and the API server: controller-manager, scheduler, and kwok, which plays one Node;
-        `audit` writes a line a request, for tests that count them; `fsync` makes etcd durable against a power cut, at
+        `parts` run next to etcd and the API server: controller-manager, scheduler, and kwok, which plays one Node;
+        `audit` writes a line per request, for tests that count them; `fsync` makes etcd durable against a power cut, at
         the price of time; `api_flags` go to the API server after ours; `controllers` are those that the controller
         manager runs; `directory` is where our directory is made.
         """

@@ -167,4 +167,4 @@ class _CommandLine(Protocol):
 
 
 PARTS: dict[str, _CommandLine] = {"controller-manager": controller_manager, "scheduler": scheduler, "kwok": kwok}
-"""What can run beside etcd and the API server; each serves /healthz on its port."""
+"""What can run next to etcd and the API server; each serves /healthz on its port."""

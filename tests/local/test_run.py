@@ -1,4 +1,4 @@
-"""`edgewright run` as a process beside a control plane: a device is flashed through it, and what it needs it says."""
+"""`edgewright run` as a process next to a control plane: a device is flashed through it, and what it needs it says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgewright simulate` as a process beside `edgewright up`: what people see with kubectl, and what is left of it."""
+"""`edgewright simulate` as a process next to `edgewright up`: what people see with kubectl, and what is left of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the author of a kind writes beside a type: limits, list keys and CEL rules for the published schema.
+"""What the author of a kind writes next to a type: limits, list keys and CEL rules for the published schema.
 
 `schema` reads these from `Annotated[...]` on fields (and from `object_schema` on a struct). msgspec ignores them, on
 purpose: the API server holds the line for what comes in, while decoding takes whatever a server may still have stored

@@ -63,7 +63,7 @@ class Scale:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """What a CRD says about a kind beside its schema; the status subresource follows from a `status` field.
+    """What a CRD says about a kind besides its schema; the status subresource follows from a `status` field.
 
     The names (singular, list kind, short names, categories) belong to the kind and are the same in all its versions;
     the rest belongs to the one version.

@@ -21,7 +21,7 @@ def class_description(struct: type) -> str:
 
 
 def field_descriptions(struct: type) -> dict[str, str]:
-    """The description of each field by its Python name; a subclass may describe an inherited field anew."""
+    """The description of each field by its Python name; a subclass may describe an inherited field again."""
     found: dict[str, str] = {}
     for ancestor in reversed(struct.__mro__):
         found.update(_classes_in(ancestor.__module__).get(ancestor.__qualname__, {}))

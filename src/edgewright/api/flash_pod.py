@@ -112,7 +112,7 @@ class Role(StrEnum):
     INSPECT = "inspect"
     """Before a foreign flasher: ends the Pod where there is nothing to do, or where nothing may be done."""
     VERIFY = "verify"
-    """Beside a foreign flasher: waits until the device runs what was asked for."""
+    """Next to a foreign flasher: waits until the device runs what was asked for."""
     CHECK = "check"
     """After somebody else's flash: says whether the device runs the wanted version, and flashes it if not."""
 

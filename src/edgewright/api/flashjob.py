@@ -85,7 +85,7 @@ class SecretName(Struct, frozen=True, kw_only=True):
 
 
 class PodTemplate(Struct, frozen=True, kw_only=True):
-    """What flash Pods have beside what the operator gives them."""
+    """What flash Pods have besides what the operator gives them."""
 
     labels: dict[str, str] = {}
     """Further labels; those of the operator win."""
@@ -113,7 +113,7 @@ class PodTemplate(Struct, frozen=True, kw_only=True):
 
 
 class FlashJobSpec(Struct, frozen=True, kw_only=True):
-    """Which devices shall run which firmware."""
+    """Which devices must run which firmware."""
 
     uuid: Annotated[
         tuple[DeviceName, ...] | DeviceName | None,
@@ -182,7 +182,7 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     """True allows protocols without protection, such as plain OTA."""
 
     pod_template: PodTemplate | None = None
-    """What flash Pods have beside what the operator gives them."""
+    """What flash Pods have besides what the operator gives them."""
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -314,7 +314,7 @@ class FlashJob(CustomResource, frozen=True, kw_only=True):
             Column(name="Phase", path=".status.phase", description="How far the job is."),
             Column(name="Done", path=".status.progress", description="How many devices are done."),
             Column(name="Failed", path=".status.counts.failed", type="integer", description="How many failed."),
-            Column(name="Version", path=".spec.version", description="The version that the devices shall run."),
+            Column(name="Version", path=".spec.version", description="The version that the devices must run."),
             Column(name="Device", path=".spec.device", description="The type of device.", priority=1),
             Column(name="Firmware", path=".spec.firmware", description="The firmware image.", priority=1),
             Column(name="Message", path=".status.message", description="What happened last.", priority=1),
@@ -323,7 +323,7 @@ class FlashJob(CustomResource, frozen=True, kw_only=True):
     )
 
     spec: Annotated[FlashJobSpec, Schema(required=True)] = FlashJobSpec()
-    """Which devices shall run which firmware."""
+    """Which devices must run which firmware."""
 
     status: FlashJobStatus = FlashJobStatus()
     """How far the job is, as last seen by the operator."""

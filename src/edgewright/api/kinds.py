@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from edgewright.api.capabilities import CAPABILITIES, kinds_of
 from edgewright.api.crd import CustomResource
-from edgewright.api.device import Device
-from edgewright.api.flashjob import FlashJob
 
-CUSTOM_KINDS: Final[tuple[type[CustomResource], ...]] = (FlashJob, Device)
-"""The kinds whose CRDs are ours: what `make manifests` writes and `edgewright crds` prints and installs."""
+CUSTOM_KINDS: Final[tuple[type[CustomResource], ...]] = kinds_of(CAPABILITIES)
+"""The kinds whose CRDs are ours: what `make manifests` writes and `edgewright crds` prints and installs by default."""

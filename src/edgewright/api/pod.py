@@ -1,6 +1,6 @@
 """The parts of a Pod that we read: what it was told, how it ended, or why it waits.
 
-The FlashJob controller makes Pods and reads them from a cache. Fields that are not here are kept by the server and
+The FlashJob controller creates Pods and reads them from a cache. Fields that are not here are kept by the server and
 never sent by us: Pods are created and deleted, not replaced.
 """
 

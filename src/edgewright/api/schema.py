@@ -148,7 +148,7 @@ def _field_schema(field: msgspec.structs.FieldInfo, resolved: _Resolved, descrip
 
 
 def _server_default(field: msgspec.structs.FieldInfo, says: Schema, place: _Place) -> Any:
-    """What the server shall fill in: the Python default, unless it is empty and so the same as an absent field."""
+    """What the server must fill in: the Python default, unless it is empty and so the same as an absent field."""
     if field.required:
         if says.defaulted:
             raise place.error("defaulted=True needs a default")

@@ -1,4 +1,4 @@
-"""What people type: `edgewright COMMAND`. One module a command group; this one joins them and handles errors once.
+"""What people type: `edgewright COMMAND`. One module per command group; this one joins them and handles errors once.
 
 Commands raise; here an error becomes one sentence on standard error and one of the `EXIT_CODES`, which scripts can
 trust. Nobody who types a command sees a traceback for what the outside did. Only the module of the command that was

@@ -58,7 +58,7 @@ class Check:
 
 
 def live_table(rows: Sequence[Row], job: FlashJob | None) -> Table:
-    """A line a device, as it stands now."""
+    """A line per device, as it stands now."""
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
     for name in ("device", "endpoint", "state", "tries", "what"):
         table.add_column(name, no_wrap=name != "what")
@@ -83,7 +83,7 @@ def by_device(job: FlashJob | None) -> dict[str, FlashedDevice]:
 
 
 def news(rows: Sequence[Row], before: FlashJob | None, now: FlashJob) -> list[str]:
-    """What has changed from one status to the next, a line a device, for a log."""
+    """What has changed from one status to the next, a line per device, for a log."""
     old, new = by_device(before), by_device(now)
     lines = []
     for row in rows:
@@ -95,7 +95,7 @@ def news(rows: Sequence[Row], before: FlashJob | None, now: FlashJob) -> list[st
 
 
 def proof_table(rows: Sequence[Row], job: FlashJob, answers: Mapping[int, str]) -> Table:
-    """What the devices themselves say that they run, beside what the job says."""
+    """What the devices themselves say that they run, next to what the job says."""
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
     for name in ("device", "outcome", "tries", "says it runs", "why"):
         table.add_column(name, no_wrap=name != "why")

@@ -1,8 +1,8 @@
-"""Registers simulated devices at an API server, as Akri and its discovery handler would: one Instance a device.
+"""Registers simulated devices at an API server, as Akri and its discovery handler would: one Instance per device.
 
-`simulate` and the demo run it beside a fleet. What Akri does is done here too: an Instance is deleted when its device
-does not answer, comes back with another uid, and is made anew where somebody deleted it. It looks at the fleet and
-writes Instances; it never writes a device, nor the Instance of a fleet that still runs.
+`simulate` and the demo run it next to a fleet. What Akri does is done here too: an Instance is deleted when its device
+does not answer, comes back with another uid, and is made again where somebody deleted it. It looks at the fleet and
+writes Instances; it never writes a Device, nor the Instance of a fleet that still runs.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Registration:
         while True:
             await self._clock.sleep(self._every)
             for problem in (await self.look())[:1]:
-                _log.warning("a device is not registered as it should be; it is tried again", error=str(problem))
+                _log.warning("simulated device not registered; retrying", error=str(problem))
 
     async def end(self) -> None:
         """Removes the Instances; those that cannot be removed are left to the next fleet of the same Configuration."""
@@ -206,7 +206,7 @@ class Registration:
                     Key(self._namespace, self.names[number]), {"spec": {"brokerProperties": seen.properties}}
                 )
             except NotFound:
-                return None  # somebody deleted it: it is made anew when it is looked for next
+                return None  # somebody deleted it: it is made again when it is looked for next
             except KubernetesError as error:
                 return error
         return None

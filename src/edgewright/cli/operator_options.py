@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,6 +13,7 @@ import typer
 from edgewright.api.flash_pod import FLASHER_IMAGE, PLACES
 
 if TYPE_CHECKING:
+    from edgewright.api.capabilities import Capability
     from edgewright.api.probe import Asks
     from edgewright.controllers.settings import Settings
     from edgewright.runtime import Client
@@ -38,6 +39,15 @@ Attestation: TypeAlias = Annotated[
 Nat: TypeAlias = Annotated[
     bool,
     typer.Option("--nat", help="Devices dial in from other addresses than their own: their Services are open to all."),
+]
+Controllers: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--controllers",
+        metavar="NAME[,NAME]",
+        help="What to do, of flashjob, flux, edge and charts; default: everything whose kinds are there.",
+        show_default=False,
+    ),
 ]
 FlasherImage: TypeAlias = Annotated[
     str,
@@ -125,10 +135,23 @@ def _has_good_port(parts: SplitResult) -> bool:
         return False
 
 
-async def install_kinds(client: Client) -> None:
-    """Makes the server serve our kinds."""
-    from edgewright.api import CUSTOM_KINDS, custom_resource_definitions  # noqa: PLC0415
+def capabilities(text: str | None) -> tuple[Capability, ...] | None:
+    """What was typed as --controllers; None where nothing was."""
+    from edgewright.api.capabilities import named  # noqa: PLC0415
+
+    if text is None:
+        return None
+    try:
+        return named(name.strip() for name in text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--controllers") from None
+
+
+async def install_kinds(client: Client, capabilities: Collection[Capability] | None = None) -> None:
+    """Makes the server serve the kinds of these capabilities; by default of all."""
+    from edgewright.api import custom_resource_definitions  # noqa: PLC0415
+    from edgewright.api.capabilities import CAPABILITIES, kinds_of  # noqa: PLC0415
     from edgewright.runtime.definitions import install  # noqa: PLC0415
 
-    for document in custom_resource_definitions(CUSTOM_KINDS):
+    for document in custom_resource_definitions(kinds_of(capabilities or CAPABILITIES)):
         await install(client, document)

@@ -6,6 +6,7 @@ Several may run: one leads by a Lease, the others wait. What it needs of the clu
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,10 @@ from edgewright.runtime.health import ListenError
 from edgewright.runtime.manager import LeaseSettings
 
 if TYPE_CHECKING:
+    from edgewright.api.capabilities import Capability
     from edgewright.controllers.settings import Settings
+
+_log = logs.get("cli.run")
 
 LEASE = "edgewright"
 """The name of the leader's Lease."""
@@ -31,6 +35,7 @@ def run(
     *,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    controllers: operator_options.Controllers = None,
     lease_namespace: Annotated[
         str | None,
         typer.Option(
@@ -74,6 +79,7 @@ def run(
     """Run the operator: keep the inventory, flash what FlashJobs ask for, until Ctrl-C."""
     for option, port in (("--metrics-port", metrics_port), ("--health-port", health_port)):
         machine.port(port, option=option)
+    wanted = operator_options.capabilities(controllers)
     settings = operator_options.settings(
         plain_registries=plain_registry,
         attestation=attestation,
@@ -86,7 +92,16 @@ def run(
     loaded = config.load(kubeconfig=kubeconfig, context=context, namespace=lease_namespace)
     logs.setup(level="info")
     serving = Serving(host=host, metrics_port=metrics_port, health_port=health_port)
-    asyncio.run(operate(loaded, settings, serving=serving, leader_elect=leader_elect, install_crds=install_crds))
+    asyncio.run(
+        operate(
+            loaded,
+            settings,
+            serving=serving,
+            leader_elect=leader_elect,
+            install_crds=install_crds,
+            wanted=wanted,
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +114,21 @@ class Serving:
 
 
 async def operate(
-    loaded: config.Config, settings: Settings, *, serving: Serving, leader_elect: bool, install_crds: bool
+    loaded: config.Config,
+    settings: Settings,
+    *,
+    serving: Serving,
+    leader_elect: bool,
+    install_crds: bool,
+    wanted: Collection[Capability] | None = None,
 ) -> None:
     """Runs the operator until a signal comes."""
-    from edgewright.controllers.operator import add_all  # noqa: PLC0415 - other commands need none of it
+    from edgewright.controllers.operator import add_controllers  # noqa: PLC0415 - other commands need none of it
 
     async with Client(loaded) as client:
         if install_crds:
-            await operator_options.install_kinds(client)
-        await demand_kinds(client)
+            await operator_options.install_kinds(client, wanted)
+        chosen = await served_capabilities(client, wanted)
     manager = Manager(
         Client(loaded),
         lease=LeaseSettings(name=LEASE, namespace=loaded.namespace) if leader_elect else None,
@@ -115,21 +136,41 @@ async def operate(
         health_port=serving.health_port,
         host=serving.host,
     )
-    add_all(manager, settings, asks=operator_options.prober(settings))
+    add_controllers(manager, settings, capabilities=chosen, asks=operator_options.prober(settings))
     try:
         await manager.run(signals=True)
     except ListenError as error:
         raise Failed(str(error)) from error
 
 
-async def demand_kinds(client: Client) -> None:
-    """Says what to do where the server does not serve our kinds."""
-    from edgewright.api import CUSTOM_KINDS  # noqa: PLC0415
+async def served_capabilities(client: Client, wanted: Collection[Capability] | None) -> tuple[Capability, ...]:
+    """The capabilities to run: those that were asked for, else all whose kinds the server has; the rest is logged.
 
-    for kind in CUSTOM_KINDS:
+    What was asked for must be there; and where nothing is, there is nothing to run.
+    """
+    from edgewright.api.capabilities import CAPABILITIES  # noqa: PLC0415
+
+    missing = {each.name: await missing_kinds(client, each) for each in (wanted or CAPABILITIES)}
+    chosen = tuple(each for each in CAPABILITIES if missing.get(each.name) == [])
+    lacking = [kind for kinds in missing.values() for kind in kinds]
+    if lacking and (wanted is not None or not chosen):
+        raise Failed(f"{lacking[0]} is not served: run `edgewright crds install` first, or add --install-crds")
+    for each in CAPABILITIES:
+        if each in chosen:
+            _log.info("controller enabled", controller=each.name)
+        elif each.name in missing:
+            _log.info("controller disabled: kinds not installed", controller=each.name, kinds=missing[each.name])
+        else:
+            _log.info("controller disabled: not named by --controllers", controller=each.name)
+    return chosen
+
+
+async def missing_kinds(client: Client, capability: Capability) -> list[str]:
+    """The kinds of a capability that the server does not serve."""
+    missing = []
+    for kind in capability.kinds:
         try:
             await anext(client.raw(kind.kind).pages(size=1))
         except NotFound:
-            raise Failed(
-                f"{kind.kind.resource} is not served: run `edgewright crds install` first, or add --install-crds"
-            ) from None
+            missing.append(kind.kind.resource)
+    return missing

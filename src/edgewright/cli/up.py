@@ -1,7 +1,7 @@
 """`edgewright up`: a Kubernetes API and a node that runs Pods, in one process on this machine, until it is stopped.
 
 It reads what was typed, lets `local.plane` run, writes the kubeconfig and says how to use it all. What a person can
-mend (a port that is taken, a directory in use) is one sentence.
+fix (a port that is taken, a directory in use) is one sentence.
 """
 
 from __future__ import annotations
@@ -168,13 +168,13 @@ async def serve(
 
 async def add_operator(running: Running, settings: OperatorSettings) -> None:
     """Installs our kinds and starts our controllers, which are clients as any other."""
-    from edgewright.controllers.operator import add_all  # noqa: PLC0415
+    from edgewright.controllers.operator import add_controllers  # noqa: PLC0415
 
     config = Config(server=running.url, tls=running.entrance.component("operator"), source="edgewright up")
     async with Client(config) as client:
         await operator_options.install_kinds(client)
     manager = Manager(Client(config), name="edgewright")
-    add_all(manager, settings, asks=operator_options.prober(settings))
+    add_controllers(manager, settings, asks=operator_options.prober(settings))
     running.go_on("operator", manager.run())
 
 

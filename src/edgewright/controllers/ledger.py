@@ -1,7 +1,8 @@
 """What this process has written and its cache has not seen yet: reads of a cache with our own writes on top.
 
 Controllers that count (claims, Pods, Services) read through a ledger, so that a cache that is seconds behind makes
-nobody start anything twice. Nothing here survives a restart, and nothing needs to: a new process lists everything anew.
+nobody start anything twice. Nothing here survives a restart, and nothing needs to: a new process lists everything
+again.
 """
 
 from __future__ import annotations

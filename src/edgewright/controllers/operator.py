@@ -1,4 +1,4 @@
-"""The operator as a whole: every controller of ours, added to one manager.
+"""The operator as a whole: the controllers of the capabilities that it has, added to one manager.
 
 `edgewright run` gives it a manager with a lease for a cluster, `edgewright up` one for the embedded control plane. It
 only joins the parts.
@@ -6,6 +6,10 @@ only joins the parts.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeAlias
+
+from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, Capability
 from edgewright.api.probe import Asks
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
@@ -16,15 +20,32 @@ from edgewright.controllers.settings import Settings
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.manager import Manager
 
+Add: TypeAlias = Callable[[Manager, Settings, Clock, Asks | None], None]
 
-def add_all(manager: Manager, settings: Settings, *, clock: Clock | None = None, asks: Asks | None = None) -> None:
-    """Adds the inventory and the FlashJob controllers; run the manager afterwards.
+
+def add_controllers(
+    manager: Manager,
+    settings: Settings,
+    *,
+    capabilities: Collection[Capability] = CAPABILITIES,
+    clock: Clock | None = None,
+    asks: Asks | None = None,
+) -> None:
+    """Adds the controllers of these capabilities; run the manager afterwards.
 
     With `asks`, Devices that no discovery tells of are asked what they run.
     """
-    clock = clock or SystemClock()
+    for capability in capabilities:
+        _ADD[capability.name](manager, settings, clock or SystemClock(), asks)
+
+
+def _add_flashjob(manager: Manager, settings: Settings, clock: Clock, asks: Asks | None) -> None:
     add_inventory(manager, settings, clock, asks=asks)
     context = Context(manager, settings, clock)
     original = Original(context.client, clock, every=settings.timing.original_every)
     add_flashes(manager, context, original=original)
     add_jobs(manager, context, original=original)
+
+
+# A capability whose controllers need a library of their own imports them in its function: others need none of it.
+_ADD: Final[Mapping[str, Add]] = {FLASHJOB.name: _add_flashjob}

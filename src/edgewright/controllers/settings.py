@@ -25,7 +25,7 @@ class Timing:
     grace: int = 30
     """A flash Pod that is told to stop may finish writing within this."""
     foreign_grace: float = 60.0
-    """So long after a foreign flasher has ended, ours beside it may wait for the device to come back."""
+    """So long after a foreign flasher has ended, ours next to it may wait for the device to come back."""
     stale_after: float = 600.0
     """A Device that discovery has not seen for so long is Stale."""
     seen_every: float = 300.0

@@ -135,9 +135,10 @@ class Database:
                 os.pwrite(self._lock, b"%020d" % changes[-1].revision, 0)
 
     def checkpoint(self, *, by_writer: bool = False) -> int:
-        """Copies what the log holds into the database, so that the log can begin anew; gives its length in pages.
+        """Copies what the log holds into the database, so that the log can begin again; gives its length in pages.
 
-        Beside the writer it keeps nobody waiting, and leaves over what is written meanwhile; the writer leaves nothing.
+        Next to the writer it keeps nobody waiting, and leaves over what is written meanwhile; the writer leaves
+        nothing.
         """
         connection = self.connections[0 if by_writer else 1]
         _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -2,7 +2,7 @@
 
 The lock goes with the process, however that ends. It is asked for with a moment of patience: a process that dies just
 after it has started a child leaves that child with a copy of the lock for an instant, since Linux lets a spawner go on
-(and die) before the new program has closed what it shall not inherit.
+(and die) before the new program has closed what it must not inherit.
 """
 
 from __future__ import annotations

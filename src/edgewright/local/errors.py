@@ -45,7 +45,7 @@ class Refusal(Exception):
         """What the Status says; `token` is where a list whose page is too old may go on."""
         super().__init__(message)
         self.warnings: Sequence[str] = ()
-        """What the answer warns of beside."""
+        """What the answer warns of as well."""
         self.token = token
         self.code = code
         self.reason = reason

@@ -70,7 +70,7 @@ class Rules:
     """What a kind does with its objects; the base does what is right for a kind that has nothing special.
 
     Methods that get an object to fill in (`default`, `prepare_*`) change it in place; it is theirs. What they are given
-    beside it (`old`) is never changed.
+    next to it (`old`) is never changed.
     """
 
     status = False
@@ -168,7 +168,7 @@ class Rules:
         """Changes an object whose deletion has begun and that is still held."""
 
     def held(self, obj: RawObject) -> bool:
-        """Whether something beside metadata.finalizers keeps a deleted object in the store."""
+        """Whether something besides metadata.finalizers keeps a deleted object in the store."""
         return False
 
 
@@ -195,7 +195,7 @@ class Served:
     custom: bool = False
     """Whether it comes from a CustomResourceDefinition: no strategic merge patch, other sentences in some errors."""
     selectable: Mapping[str, Callable[[RawObject], str]] = field(default_factory=dict)
-    """Fields that a field selector may name beside metadata.name and metadata.namespace."""
+    """Fields that a field selector may name besides metadata.name and metadata.namespace."""
     columns: Sequence[Column] = ()
     row: Callable[[RawObject, datetime], Sequence[Any]] | None = None
     """The cells of an object at a time, one a column; without it a table shows name and age."""

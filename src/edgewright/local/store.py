@@ -39,8 +39,8 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_TOOBIG}
 
 
-# After so many bytes the log is copied into the database beside the writes; where writes never pause, so that the log
-# never begins anew, the writer does it itself once the log has so many pages.
+# After so many bytes the log is copied into the database next to the writes; where writes never pause, so that the log
+# never begins again, the writer does it itself once the log has so many pages.
 _LOG_BYTES = 4 * 1024 * 1024
 _LOG_PAGES = 4096
 _BYTES_A_CHANGE = 8192

@@ -1,4 +1,4 @@
-"""Kubernetes machinery with no knowledge of devices, one module a concept, in the order of the data flow.
+"""Kubernetes machinery with no knowledge of devices, one module per concept, in the order of the data flow.
 
 config → client → reflector → cache → queue → controller → (reconcile) → client, put together by the manager, fenced
 by the lease. Everything public is re-exported here.

@@ -166,7 +166,7 @@ class Cache(Generic[R]):
         if old is not None and old.metadata.resource_version == obj.metadata.resource_version:
             return
         if old is not None and old.metadata.uid != obj.metadata.uid:
-            # Deleted and made anew in a gap: two changes, so that nobody takes the new object for the old one.
+            # Deleted and made again in a gap: two changes, so that nobody takes the new object for the old one.
             self.drop(key)
             old = None
         self._objects[key] = obj
@@ -179,7 +179,7 @@ class Cache(Generic[R]):
         known = self._unread.get(unread.key)
         if known is None or known.resource_version != unread.resource_version:
             _log.error(
-                "an object cannot be read and is left alone",
+                "object cannot be decoded; ignored",
                 kind=str(self.kind),
                 key=unread.key,
                 problem=unread.problem,
@@ -223,7 +223,7 @@ class Cache(Generic[R]):
         try:
             subscriber(change)
         except Exception as error:  # one subscriber's mistake must not cost the others their change
-            _log.error("a subscriber failed", kind=str(self.kind), key=change.latest.key, error=error)
+            _log.error("cache subscriber failed", kind=str(self.kind), key=change.latest.key, error=error)
 
 
 class _Index(Generic[R]):
@@ -252,5 +252,5 @@ class _Index(Generic[R]):
         try:
             return set(self._values(obj))
         except Exception as error:  # an object of an unforeseen shape is found under no value; the others go on
-            _log.error("an index function failed", key=obj.key, error=error)
+            _log.error("index function failed", key=obj.key, error=error)
             return set()

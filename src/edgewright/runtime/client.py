@@ -268,7 +268,7 @@ class Api(Generic[T]):
         metadata = body["metadata"]
         uid = metadata.get("uid", "")
         if subresource is None and self._transport.fence is not None and not uid:
-            # With a resource version alone the server would make an object anew that was deleted meanwhile.
+            # With a resource version alone the server would create an object again that was deleted meanwhile.
             raise ValueError(f"{self.kind}: under a lease an apply needs a uid as a precondition")
         self._demand_condition("apply", metadata.get("resourceVersion", ""), uid, subresource)
         query = {

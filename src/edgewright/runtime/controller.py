@@ -207,7 +207,7 @@ class Controller:
             return "error"
         except Conflict as error:
             # The cache was behind: ordinary. The next pass sees the newer object.
-            _log.debug("the object changed meanwhile, trying again", error=error)
+            _log.debug("object was modified; retrying", error=error)
             self.queue.retry(key)
             return "error"
         except (Exception, asyncio.CancelledError) as error:  # whatever one key does must not stop the others
@@ -215,7 +215,7 @@ class Controller:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise  # the worker itself is to end; otherwise something that the pass waited for was cancelled
             late = self._clock.elapsed() - started >= self._deadline
-            what = f"the pass was ended: it took {self._deadline:g} s" if late else "the pass failed"
+            what = f"reconcile timed out after {self._deadline:g} s" if late else "reconcile failed"
             _log.error(what, again_in_seconds=round(self.queue.retry(key), 3), error=error)
             return "error"
         self.queue.forget(key)

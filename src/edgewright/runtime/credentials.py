@@ -147,7 +147,7 @@ class TokenFile:
             try:
                 self._headers = self._read()
             except ConfigError as error:
-                log.warning("a token file cannot be read, the token it held before is used", reason=str(error))
+                log.warning("token file cannot be read; using the previous token", reason=str(error))
         return self._headers
 
     def refused(self) -> None:
@@ -162,7 +162,7 @@ class TokenFile:
 
 
 class CertificateFiles:
-    """A client certificate in files that somebody replaces; it goes to new connections, beside other credentials."""
+    """A client certificate in files that somebody replaces; it goes to new connections, with other credentials."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class CertificateFiles:
             try:
                 self._load()
             except ConfigError as error:  # perhaps only one of the two is replaced yet
-                log.warning("a new client certificate cannot be used, the old one is", reason=str(error))
+                log.warning("new client certificate cannot be used; using the previous one", reason=str(error))
         return await self._inner.headers()
 
     def refused(self) -> None:

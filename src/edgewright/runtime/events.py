@@ -147,7 +147,7 @@ class Recorder:
                 except KubernetesError as error:
                     # An event is not worth a retry that delays the next ones: the condition on the object says it too.
                     self._drop("refused")
-                    self._repeated.warning("an event could not be written", reason=pending.reason, error=str(error))
+                    self._repeated.warning("event could not be written", reason=pending.reason, error=str(error))
             self._idle.set()
 
     async def flush(self) -> None:

@@ -74,7 +74,7 @@ class Health:
         self._readiness: dict[str, Check] = {}
 
     def add_liveness(self, name: str, check: Check) -> None:
-        """Add a check that, when it fails, makes the kubelet start the program anew."""
+        """Add a check that, when it fails, makes the kubelet start the program again."""
         _add(self._liveness, name, check)
 
     def add_readiness(self, name: str, check: Check) -> None:
@@ -239,7 +239,7 @@ def _guard(limits: Limits) -> Callable[..., Awaitable[web.StreamResponse]]:
             except web.HTTPException as refusal:
                 answer = web.Response(status=refusal.status, text=f"{refusal.text}\n")
             except Exception as error:
-                log.error("a page failed", page=request.path, error=error)  # noqa: TRY400 - it has the traceback
+                log.error("health page failed", page=request.path, error=error)  # noqa: TRY400 - it has the traceback
                 answer = web.Response(status=500, text="internal error\n")
         answer.force_close()
         return answer

@@ -119,14 +119,14 @@ class Leadership:
                 self.problem = None
                 if not leading and (holder := self._holder()) and holder != waited_for:
                     waited_for = holder
-                    _log.info("another leads, waiting", lease=self.key, holder=holder)
+                    _log.info("waiting for leadership", lease=self.key, holder=holder)
                 if leading:
                     self._repeated.clear()
                     _log.info("leading", lease=self.key, identity=self.identity)
                     return
             except KubernetesError as error:
                 self.problem = str(error)
-                self._repeated.warning("cannot ask for the lease, trying again", lease=self.key, error=str(error))
+                self._repeated.warning("cannot read the lease; retrying", lease=self.key, error=str(error))
             # Jitter, so that several who wait do not ask in step.
             await self._clock.sleep(self._retry_every * random.uniform(0.8, 1.2))  # noqa: S311 - not a secret
 
@@ -145,7 +145,7 @@ class Leadership:
                 await self._look_again(error)
             except (KubernetesError, TimeoutError) as error:
                 self.problem = _describe(error)
-                self._repeated.warning("the lease is not renewed, trying again", lease=self.key, error=self.problem)
+                self._repeated.warning("lease not renewed; retrying", lease=self.key, error=self.problem)
 
     async def release(self) -> None:
         """Gives the lease back, so that another need not wait for its end; the last thing that a leader does."""
@@ -156,9 +156,9 @@ class Leadership:
         try:
             async with self._clock.timeout(left):
                 await self._give_back()
-            _log.info("gave the lease back", lease=self.key)
+            _log.info("released the lease", lease=self.key)
         except (KubernetesError, TimeoutError) as error:
-            _log.warning("the lease could not be given back and will run out", lease=self.key, error=_describe(error))
+            _log.warning("lease could not be released; it will expire", lease=self.key, error=_describe(error))
 
     async def _give_back(self) -> None:
         change = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": _micro_time(self._clock.now())}
@@ -217,9 +217,7 @@ class Leadership:
             async with self._clock.timeout(self.remaining()):
                 await self._look()
         except (KubernetesError, TimeoutError) as later:
-            self._repeated.warning(
-                "the lease cannot be looked at, trying again", lease=self.key, error=_describe(later)
-            )
+            self._repeated.warning("lease cannot be read; retrying", lease=self.key, error=_describe(later))
             return
         if (holder := self._holder()) != self.identity:
             self._deadline = -math.inf

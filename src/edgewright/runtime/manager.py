@@ -126,7 +126,7 @@ class Manager:
             name, reconcile, *sources, workers=workers, deadline=deadline, clock=self._clock, metrics=self.metrics
         )
         self._controllers.append(controller)
-        # A connection a worker, and one for events: more would only queue in the server.
+        # A connection per worker, and one for events: more would only queue in the server.
         self.client.transport.connections = max(1, sum(each.workers for each in self._controllers)) + 1
         return controller
 
@@ -177,7 +177,7 @@ class Manager:
                 await self.recorder.flush()
         except TimeoutError:
             # What they sent last may still take effect: the lease is not given back, and runs out before another leads.
-            _log.warning("passes under way were cut off", after_seconds=self._drain_seconds)
+            _log.warning("reconciles still running at shutdown were cancelled", after_seconds=self._drain_seconds)
             return
         if self.leadership is not None:
             await _cancel(tasks)
@@ -225,7 +225,7 @@ class Manager:
 
 
 async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Ends tasks and waits until they have ended; how they ended is of no interest any more."""
+    """Ends tasks and waits until they have ended; how they ended is no longer needed."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -68,7 +68,7 @@ class TokenBucket:
 
 
 class Queue:
-    """A de-duplicating queue of keys with one worker a key."""
+    """A de-duplicating queue of keys with one worker per key."""
 
     def __init__(
         self,

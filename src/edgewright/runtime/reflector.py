@@ -89,7 +89,7 @@ class Reflector(Generic[R]):
         # A server that is restarting is met again soon after its return; one that says no is asked less often.
         self._unreachable = unreachable or Backoff(base=0.1, cap=2.0)
         self._refused = refused or Backoff(base=0.5, cap=5.0)
-        # One that has forgotten is there: how long it was away must not slow down the list that follows.
+        # One that has forgotten is there: how long it was unavailable must not slow down the list that follows.
         self._forgotten = copy.copy(self._unreachable)
         self._repeated = logs.Repeated(_log, now=clock.elapsed)
         self._version = ""
@@ -131,7 +131,7 @@ class Reflector(Generic[R]):
             return self._refused.next()
         if problem is not None:
             self._sink.report(self._namespace, str(problem))
-            self._repeated.warning("the watch is broken, trying again", kind=str(self._api.kind), error=str(problem))
+            self._repeated.warning("watch failed; retrying", kind=str(self._api.kind), error=str(problem))
         if isinstance(problem, Undecodable):
             self._version = ""
         if isinstance(problem, ApiError | Undecodable) and not isinstance(problem, _PASSING):
@@ -142,12 +142,12 @@ class Reflector(Generic[R]):
         return self._unreachable.next()
 
     def _take_absence(self) -> None:
-        """Nobody serves the kind, so there is none of it: told once, and listed anew when it is served."""
+        """Nobody serves the kind, so there is none of it: told once, and listed again when it is served."""
         self._version = ""
         if not self._absent:
             self._absent = True
             self._sink.keep_only(self._namespace, set())
-            _log.info("the kind is not installed, which is as good as none of it", kind=str(self._api.kind))
+            _log.info("kind not installed; treated as empty", kind=str(self._api.kind))
         self._report_well()
 
     async def _follow(self) -> None:

@@ -36,7 +36,7 @@ from edgewright.runtime.http import Address, Pool, StaleError, Stream
 from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.tls import current
 
-# A watch on which not even a bookmark (one a minute) arrives for this long is taken for dead and resumed.
+# A watch on which not even a bookmark (one per minute) arrives for this long is taken for dead and resumed.
 WATCH_IDLE_SECONDS = 150.0
 _LARGEST_RETRY_AFTER = 30.0
 _MANY = 1 << 16

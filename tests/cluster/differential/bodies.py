@@ -58,5 +58,5 @@ def service(name: str, **spec: Any) -> Object:
 
 
 def secrets(*names: str, **labels: str) -> list[Step]:
-    """Steps that make Secrets of these names."""
+    """Steps that create Secrets of these names."""
     return [made(SECRETS, labelled(name, **labels)) for name in names]

@@ -1,6 +1,6 @@
 """What an exchange is: a few requests that are sent alike to both API servers, and how one server is made to answer.
 
-The tables beside this module are dicts of exchanges by title; `tests/cluster/test_differential.py` runs all. Every
+The tables next to this module are dicts of exchanges by title; `tests/cluster/test_differential.py` runs all. Every
 exchange has a namespace of its own with the same name on both servers, so exchanges do not see each other.
 
 In paths, headers and bodies `{ns}` stands for that namespace (also good as a name of one's own for objects without a

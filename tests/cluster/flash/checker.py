@@ -1,6 +1,6 @@
 """What must be true of a fleet after FlashJobs, whatever went wrong meanwhile: asked of the devices themselves.
 
-A test lets `Witness.watch` run beside the jobs and calls `problems` when they have ended. The devices' journals and
+A test lets `Witness.watch` run next to the jobs and calls `problems` when they have ended. The devices' journals and
 what they run now are the truth; Devices and FlashJobs are what is checked against it. It changes nothing.
 """
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from edgewright.controllers.operator import add_all
+from edgewright.controllers.operator import add_controllers
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.runtime import Api, Client, LeaseSettings, Manager, config, logs
 from edgewright.runtime.client import WatchEvents
@@ -58,7 +58,7 @@ async def work(given: dict[str, Any]) -> None:
         namespaces=given["namespaces"],
         lease=lease if given.get("lease", True) else None,
     )
-    add_all(manager, settings)
+    add_controllers(manager, settings)
     if given.get("behind"):
         hold_back(given["behind"])
     asyncio.get_running_loop().call_soon(Path(given["ready"]).touch)

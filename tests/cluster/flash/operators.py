@@ -1,6 +1,6 @@
 """Operators as processes that trouble befalls while devices are flashed: one that is killed, or two that lead in turn.
 
-Scenarios run `at_work` beside their jobs. When something befalls an operator is chosen by chance, and counted in what
+Scenarios run `at_work` next to their jobs. When something befalls an operator is chosen by chance, and counted in what
 has happened to the devices by then, so that it falls into the middle of the work however fast the machine is.
 """
 
@@ -48,7 +48,7 @@ class Trouble:
 
 @asynccontextmanager
 async def at_work(stage: Stage, directory: Path, trouble: Trouble, chance: random.Random) -> AsyncIterator[None]:
-    """Operators beside the block, while trouble befalls them; their logs are in the directory.
+    """Operators next to the block, while trouble befalls them; their logs are in the directory.
 
     At the end of the block the lease must have changed hands as often as it was to.
     """

@@ -1,4 +1,4 @@
-"""What scenarios of FlashJobs ask and do again and again, beside what the stage itself can: pure questions first.
+"""What scenarios of FlashJobs ask and do again and again, next to what the stage itself can: pure questions first.
 
 The scenarios of the weak points and of jobs that meet on one device use it.
 """

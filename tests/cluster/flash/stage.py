@@ -1,8 +1,8 @@
 """A stage for scenarios of FlashJobs: simulated devices, their registry and attestation, a node and the operator.
 
-`async with Stage(server, ...)` has all of it beside an API server that runs Pods (the fixture `flash_server`). The node
-runs our flasher as processes; devices and flashers live in scaled time. The operator runs in the test's own loop, or as
-a process that can be killed.
+`async with Stage(server, ...)` has all of it next to an API server that runs Pods (the fixture `flash_server`). The
+node runs our flasher as processes; devices and flashers live in scaled time. The operator runs in the test's own loop,
+or as a process that can be killed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edgewright.api import CUSTOM_KINDS, Device, FlashJob, Pod, Service, custom_
 from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.api.flashjob import TLS_SECRET
 from edgewright.cli.instance_registration import SECRET, Registration, install_instances
-from edgewright.controllers.operator import add_all
+from edgewright.controllers.operator import add_controllers
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.devices.simulated.attestation import AttestationService
 from edgewright.devices.simulated.certificates import server_pair
@@ -50,7 +50,7 @@ R = TypeVar("R", bound=Resource)
 SCALE = 0.03
 """How fast devices and flashers live."""
 DIALS = 80
-"""How often a device dials: a node that has much to do does not make a Pod's address known faster than it can."""
+"""How often a device dials: a node that has much to do does not create a Pod's address known faster than it can."""
 FLASHER = f"env EDGEWRIGHT_TIME_SCALE={SCALE} {sys.executable} -m edgewright.devices.flasher"
 LIAR, FOREIGN = "example/liar", "example/ota-agent"
 """Flashers of others: one that does nothing and says that all is well, and one that works."""
@@ -63,7 +63,7 @@ IMAGE = (
 """What a node needs to run our flasher, and those of others."""
 _OWN = 2 + os.getpid() % 250
 ADDRESSES = tuple(f"127.61.{_OWN}.{number}" for number in range(1, 25))
-"""What the node beside the real API server gives Services: apart from that of another run of the tests."""
+"""What the node next to the real API server gives Services: apart from that of another run of the tests."""
 QUICK = Timing(
     status_every=0.1,
     first_backoff=0.2,
@@ -236,7 +236,7 @@ class Stage:
         client = Client(config.load(kubeconfig=self.server.kubeconfig))
         client.transport = _Listened(client.config, self.writes)
         manager = Manager(client, namespaces=self.namespaces)
-        add_all(manager, self.settings)
+        add_controllers(manager, self.settings)
         self._operator = asyncio.create_task(manager.run(), name="operator")
 
     async def stop_operator(self) -> None:

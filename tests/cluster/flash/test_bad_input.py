@@ -1,6 +1,6 @@
 """Bad input on the whole product: each mistake is told by its field with what to do, flashes nothing, leaves nothing.
 
-And once it is mended, the job goes on. What the schema refuses is asked of both servers as people ask: with kubectl.
+And once it is fixed, the job goes on. What the schema refuses is asked of both servers as people ask: with kubectl.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def test_what_the_schema_refuses_is_named_by_its_field_and_never_stored(
 
 @dataclass(frozen=True)
 class Mistake:
-    """A job that cannot be acted on, what is said of it, and how it is mended: by its spec, or by a Secret."""
+    """A job that cannot be acted on, what is said of it, and how it is fixed: by its spec, or by a Secret."""
 
     spec: RawObject
     field: str
@@ -121,7 +121,7 @@ def mistakes(stage: Stage, uids: dict[int, str]) -> dict[str, Mistake]:
             {"externalIP": "gateway.example"},
             "spec.externalIP",
             "InvalidAddress",
-            "give the one at which devices shall find",
+            "give the one at which devices must find",
             {"externalIP": None},
         ),
         "tls": missing("tlsSecretName", "own-tls", tls),

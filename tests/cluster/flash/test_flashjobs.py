@@ -159,7 +159,7 @@ async def test_a_published_sample_is_accepted_as_it_is(api_server: ApiServer, pa
         async with operating(api_server, "default") as operator:
             status = await operator.shown("flashjob", lambda status: status["phase"])
             assert condition(status, "Accepted")["status"] == "True"
-            assert {each["message"] for each in status["devices"]} == {"waits to be discovered"}
+            assert {each["message"] for each in status["devices"]} == {"waiting to be discovered"}
             stored = await operator.job("flashjob")
             assert stored["metadata"]["generation"] == 1
             assert "finalizers" not in stored["metadata"]
@@ -246,6 +246,6 @@ def _standing(uuid: str, *, done: bool, now: datetime) -> DeviceStanding:
         device=Device(metadata=ObjectMeta(name=f"esp32s3-{uuid}")),
         record=FlashRecord(outcome=Outcome.SUCCEEDED, version="1.0.0", attempts=1, time=now) if done else None,
         outcome=Outcome.SUCCEEDED if done else "",
-        message="flashed and proven: it reports version 1.0.0 after a reboot" if done else "waits for a place",
+        message="flashed and proven: it reports version 1.0.0 after a reboot" if done else "waiting for a free slot",
         time=now,
     )

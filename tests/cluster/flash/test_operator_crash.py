@@ -19,7 +19,7 @@ from edgewright.api.flashjob import TLS_SECRET
 from edgewright.cli.instance_registration import SECRET, install_instances
 from edgewright.cli.operator_options import install_kinds
 from edgewright.controllers.flashjob import job_loop
-from edgewright.controllers.operator import add_all
+from edgewright.controllers.operator import add_controllers
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.local.custom import Definitions
 from edgewright.runtime import Client, Config, Key, Manager, ObjectMeta, config
@@ -65,7 +65,7 @@ async def operator(server: Config, namespace: str) -> AsyncIterator[Mortal]:
     """A process of the operator with all its controllers, which dies when it was armed."""
     manager = Manager(Client(server), namespaces=[namespace])
     mortal = Mortal(manager.client)
-    add_all(manager, SETTINGS)
+    add_controllers(manager, SETTINGS)
     async with running(manager.run()):
         yield mortal
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from edgewright.api.device import STALE, Device, DeviceSpec
 from edgewright.api.flashjob import FlashJob
-from edgewright.controllers.operator import add_all
+from edgewright.controllers.operator import add_controllers
 from edgewright.devices.prober import Prober
 from edgewright.devices.simulated.device import Slot
 from edgewright.runtime import Client, Manager, config
@@ -22,7 +22,7 @@ TIMING = replace(QUICK, probe_every=0.2, stale_after=2.0)
 def start_asking_operator(stage: Stage) -> None:
     """An operator that asks devices."""
     manager = Manager(Client(config.load(kubeconfig=stage.server.kubeconfig)), namespaces=[stage.namespace])
-    add_all(manager, stage.settings, asks=Prober(local=True))
+    add_controllers(manager, stage.settings, asks=Prober(local=True))
     stage._operator = asyncio.create_task(manager.run(), name="operator")
 
 

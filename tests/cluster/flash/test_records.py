@@ -86,7 +86,7 @@ async def test_a_device_whose_status_is_lost_is_asked_before_anything_is_done(
             return device if device.status.records else None
 
         device = await stage.until(recorded_again, "there is a record again")
-        # It said what it ran; of which firmware that was nobody knows any more, so it was proven anew.
+        # It said what it ran; of which firmware that was nobody knows any more, so it was proven again.
         assert device.status.last_flash is not None
         assert device.status.last_flash.version_before == "0.2.0"
         await stage.until_phase("Completed")

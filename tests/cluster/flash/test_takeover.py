@@ -200,7 +200,7 @@ async def test_a_pod_of_the_original_is_awaited_and_what_it_flashed_is_only_chec
                 await in_phase(stage, await original.idle_pod(uids[2]), "Succeeded")
             await stage.until_did(1, Did.WRITING)
             stage.start_operator()
-            await shown(stage, uids[1], f"Pod {pod} of the original operator is flashing it and is waited for")
+            await shown(stage, uids[1], f"Pod {pod} of the original operator is flashing it and is still running")
             if version is BETWEEN:  # the Service that both share would lead to our Pod as well
                 await shown(stage, uids[2], "what the original operator left is cleared away")
                 assert await nothing_of_ours(stage)
@@ -363,7 +363,7 @@ async def _apply_and_look(stage: Stage, sample: Path, *way: str) -> None:
     assert accepted is not None
     assert (job.status.phase, accepted.status) == ("InProgress", "True")
     assert set(messages(job)) == set(job.spec.uuids)
-    assert all(text.startswith("waits to be discovered") for text in messages(job).values())
+    assert all(text.startswith("waiting to be discovered") for text in messages(job).values())
     assert (job.metadata.generation, job.metadata.finalizers) == (1, ())
 
     await stage.change("flashjob", discoveryTimeoutSeconds=0)

@@ -145,7 +145,7 @@ async def test_weak_point_2_a_service_without_an_address_holds_up_nobody_else(
         blocker = await block(stage, address)
         uids = await stage.uids()
         await stage.job("stuck", uuids=[uids[1]], externalIP=address, retries=0)
-        await shown(stage, uids[1], "waits for the address", "stuck")
+        await shown(stage, uids[1], "waiting for the address", "stuck")
         await stage.job("other", uuids=[uids[2]])
         await stage.until_phase("Completed", "other")
         stuck = await stage.get("stuck")
@@ -202,7 +202,7 @@ async def test_weak_point_3_what_happens_is_noticed_by_watching_and_a_settled_jo
         before = await stage.get("settled")
         device = await stage.device(1)
 
-        # A new operator looks at all of it anew; when it has flashed another device, it has done so long since.
+        # A new operator looks at all of it again; when it has flashed another device, it has done so long since.
         stage.start_operator()
         await stage.job("other", uuids=[uids[2]])
         await stage.until_phase("Completed", "other")
@@ -286,7 +286,7 @@ async def test_weak_point_6_two_jobs_and_two_instances_of_a_device_wait_for_each
             await stage.job("one", version="0.2.0", uuids=[first])
             await stage.until_did(1, Did.WRITING)
             await stage.job("two", version="0.3.0", uuids=[second, first])
-            await shown(stage, second, f"waits for job one in namespace {stage.namespace}", "two")
+            await shown(stage, second, f"waiting for job one in namespace {stage.namespace}", "two")
         one, two = await stage.until_phase("Completed", "one"), await stage.until_phase("Completed", "two")
         assert outcomes(one) == {first: "succeeded"}
         assert outcomes(two) == {second: "succeeded", first: "succeeded"}

@@ -72,7 +72,7 @@ class GadgetSpec(Struct, frozen=True, kw_only=True):
     """
 
     replicas: Annotated[int, Schema(minimum=0, maximum=100, format="int32")] = 2
-    """How many there shall be."""
+    """How many there must be."""
 
     ratio: Annotated[float, Schema(minimum=0, maximum=1, exclusive_minimum=True, multiple_of=0.25)] = 0.5
     """A share in quarters."""

@@ -1,4 +1,4 @@
-"""How simulated devices are registered: as Akri does it, with a new uid whenever a device was away."""
+"""How simulated devices are registered: as Akri does it, with a new uid whenever a device was unavailable."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ async def test_a_server_that_is_gone_is_asked_again_and_the_end_does_not_wait_fo
 
         async def complains() -> bool:
             await clock.advance(1.0)
-            return "tried again" in caplog.text
+            return "retrying" in caplog.text
 
         await wait_until_async(complains, what="it says so")
         assert not running.done()

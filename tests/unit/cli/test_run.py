@@ -120,6 +120,7 @@ def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
                 "serving": run.Serving(health_port=8081),
                 "leader_elect": False,
                 "install_crds": False,
+                "wanted": None,
             },
         )
     ]

@@ -291,7 +291,7 @@ async def until(
 
 @asynccontextmanager
 async def running(work: Any) -> AsyncIterator[asyncio.Task[Any]]:
-    """Runs a coroutine beside the block and ends it afterwards; what ended it earlier is raised."""
+    """Runs a coroutine next to the block and ends it afterwards; what ended it earlier is raised."""
     task = asyncio.ensure_future(work)
     try:
         yield task

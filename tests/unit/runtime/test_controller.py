@@ -270,7 +270,7 @@ async def test_a_pass_that_takes_too_long_is_ended_and_tried_again(caplog: pytes
         assert passes.at_once == 0
         await clock.advance(1)
         assert len(passes.seen) == 2
-    assert ["it took 7 s" in record.getMessage() for record in caplog.records] == [True]
+    assert ["timed out after 7 s" in record.getMessage() for record in caplog.records] == [True]
 
 
 async def test_a_conflict_is_ordinary_and_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

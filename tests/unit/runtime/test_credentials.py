@@ -122,9 +122,7 @@ async def test_a_token_file_that_vanishes_for_a_while_does_no_harm(
     remove(token_file)
     await clock.advance(5)
     assert await authorization(credentials) == "Bearer one"
-    assert [record.message for record in caplog.records] == [
-        "a token file cannot be read, the token it held before is used"
-    ]
+    assert [record.message for record in caplog.records] == ["token file cannot be read; using the previous token"]
     credentials.refused()
     with pytest.raises(ConfigError, match=f"^o: {token_file}: cannot be read"):
         await credentials.headers()
@@ -170,7 +168,7 @@ async def test_certificate_files_that_rotate_are_loaded_for_new_connections(
         assert await authorization(credentials) == "Bearer t"
         assert await user_seen(server, context) == "first"
         assert [record.message for record in caplog.records] == [
-            "a new client certificate cannot be used, the old one is"
+            "new client certificate cannot be used; using the previous one"
         ]
 
         replace(key, second.key)

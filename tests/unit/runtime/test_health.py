@@ -179,7 +179,7 @@ async def test_a_page_that_fails_tells_strangers_nothing(caplog: pytest.LogCaptu
 
     async with listening([web.get("/x", page)]) as listener:
         assert await ask(listener, "/x") == (500, "internal error\n")
-    assert [record.getMessage() for record in caplog.records] == ["a page failed"]
+    assert [record.getMessage() for record in caplog.records] == ["health page failed"]
 
 
 async def test_a_connection_serves_one_request() -> None:

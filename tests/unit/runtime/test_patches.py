@@ -85,7 +85,7 @@ def test_the_smallest_patch(old: dict[str, Any], new: dict[str, Any], patch: dic
         ([{"op": "add"}], "", "u", [{"op": "add", "path": "/metadata/uid", "value": "u"}, {"op": "add"}]),
         ([{"op": "add"}], "", "", [{"op": "add"}]),
     ],
-    ids=["none", "version", "beside other metadata", "json patch", "json patch, none"],
+    ids=["none", "version", "next to other metadata", "json patch", "json patch, none"],
 )
 def test_conditions_are_part_of_the_patch(patch: Any, version: str, uid: str, expected: Any) -> None:
     before = repr(patch)

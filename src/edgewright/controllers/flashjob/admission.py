@@ -110,7 +110,8 @@ def admit(
         pod = next((each.pod for each in pods if each.keeps_from(wish)), None)
         if pod is not None:
             why = (
-                f"waits for Pod {pod.name} of the original operator in namespace {pod.namespace}, which is flashing it"
+                f"waiting for Pod {pod.name} of the original operator in namespace {pod.namespace}, "
+                "which is flashing it"
             )
             unannounced = True
         if why is None:
@@ -142,7 +143,7 @@ def _refusal(wish: Wish, claim: Claim | None, under_way: int, now: datetime) -> 
     if claim is not None and claim.not_before is not None and claim.not_before > now:
         return f"it is tried again at {claim.not_before:%H:%M:%S}"
     if under_way >= wish.limit:
-        return f"waits for a place: spec.maxConcurrent is {wish.limit}"
+        return f"waiting for a free slot: spec.maxConcurrent is {wish.limit}"
     return None
 
 
@@ -156,4 +157,4 @@ def _same_address(there: Held) -> str:
 
 def flashed_by(job: JobReference) -> str:
     """Why a device is not to be had, in a sentence."""
-    return f"waits for job {job.name} in namespace {job.namespace}, which is flashing it"
+    return f"waiting for job {job.name} in namespace {job.namespace}, which is flashing it"

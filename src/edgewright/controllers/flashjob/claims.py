@@ -45,7 +45,7 @@ class Claims:
     """The claims on all Devices, as new as this process can know them."""
 
     def __init__(self, context: Context) -> None:
-        self._world = context
+        self._context = context
         self._settled = False
         self._settling = asyncio.Lock()
         self._refused: dict[str, dict[str, tuple[float, Refused]]] = {}
@@ -60,16 +60,16 @@ class Claims:
         async with self._settling:
             if self._settled:
                 return
-            with telling(self._world.recorder, job, fetch_failed(Device.kind)):
-                async for page in self._world.client.of(Device).pages():
+            with telling(self._context.recorder, job, fetch_failed(Device.kind)):
+                async for page in self._context.client.of(Device).pages():
                     for device in page.items:
                         if device.status.claim is not None:
-                            self._world.devices.wrote(device)
+                            self._context.devices.wrote(device)
             self._settled = True
 
     def known(self, job_uid: str = ANY_JOB) -> list[Held]:
         """Every claim on every Device, or those of one job."""
-        ledger = self._world.devices
+        ledger = self._context.devices
         held: dict[str, Held] = {}
         for seen in (*ledger.cache.by(BY_CLAIM, job_uid), *ledger.pending):
             device = ledger.get(seen.key)
@@ -80,7 +80,7 @@ class Claims:
 
     def _endpoint(self, device: Device, claim: Claim) -> str:
         """Where the device is being flashed, in one spelling."""
-        job = self._world.jobs.get(Key(claim.job.namespace, claim.job.name))
+        job = self._context.jobs.get(Key(claim.job.namespace, claim.job.name))
         spec = job.spec if job is not None and job.metadata.uid == claim.job.uid else FlashJobSpec()
         return normalize_endpoint(endpoint_of(spec, device))
 
@@ -110,7 +110,7 @@ class Claims:
 
     def refused(self, job_uid: str) -> dict[str, str]:
         """Why Devices cannot be claimed for a job, by their names, as far as it is too early to try again."""
-        now = self._world.clock.elapsed()
+        now = self._context.clock.elapsed()
         left = {name: each for name, each in self._refused.pop(job_uid, {}).items() if each[0] > now}
         if left:
             self._refused[job_uid] = left
@@ -146,8 +146,8 @@ class Claims:
     async def _change(self, job: FlashJob, device: Device, change: dict[str, Any]) -> Device | Refused | None:
         """Writes to the status of a Device, unless somebody else has written to the Device since it was read."""
         try:
-            with telling(self._world.recorder, job, STATUS_UPDATE_FAILED):
-                written = await self._world.client.of(Device).patch(
+            with telling(self._context.recorder, job, STATUS_UPDATE_FAILED):
+                written = await self._context.client.of(Device).patch(
                     device.key,
                     {"status": change},
                     resource_version=device.metadata.resource_version,
@@ -157,10 +157,10 @@ class Claims:
             return None
         except _REFUSALS as error:
             refused = Refused(f"its Device cannot be written: {error.status.message}")
-            until = self._world.clock.elapsed() + self._world.settings.timing.recheck
+            until = self._context.clock.elapsed() + self._context.settings.timing.recheck
             self._refused.setdefault(job.metadata.uid, {})[device.metadata.name] = until, refused
             return refused
-        return self._world.devices.wrote(written)
+        return self._context.devices.wrote(written)
 
 
 def reference_to(job: FlashJob) -> JobReference:

@@ -88,7 +88,7 @@ _MAX_DIGESTS: Final = 1000
 """Of so many jobs the first digest is kept."""
 
 _REFUSALS: Final = (BadRequest, Forbidden, Invalid, NotFound)
-"""How the server says that it will never make an object; but a quota, which is said so too, has room later."""
+"""How the server says that it will never create an object; but a quota, which is said so too, has room later."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Flashes:
     """The loop for Devices; it starts nothing while the original's operator runs."""
 
     def __init__(self, context: Context, *, original: Original | None = None) -> None:
-        self._world = context
+        self._context = context
         self._original = original
         self._read: dict[str, _Reading] = {}
         self._digests: dict[str, tuple[tuple[str, bool], str]] = {}
@@ -113,15 +113,15 @@ class Flashes:
     async def reconcile(self, key: Key) -> Result:
         """One pass for one Device: what is to be done now, in order, and when to look again."""
         pods, services = self._marked(key.name)
-        device = self._world.devices.get(key)
+        device = self._context.devices.get(key)
         if not pods and not services and (device is None or device.status.claim is None):
             return DONE
-        if not self._world.devices.confirmed(key):
+        if not self._context.devices.confirmed(key):
             # Whoever worked before us may have written what our cache has not seen: an outcome, most of all.
             seen = device or Device(metadata=ObjectMeta(name=key.name))
-            device = await self._fetch(self._world.devices, key, about=seen)
+            device = await self._fetch(self._context.devices, key, about=seen)
             if device is not None:
-                self._world.devices.wrote(device)
+                self._context.devices.wrote(device)
         if device is None:
             orphan = Device(metadata=ObjectMeta(name=key.name))
             situation = Situation(device=orphan, pods=pods, services=services, **self._moment())
@@ -131,23 +131,23 @@ class Flashes:
     # --- seeing ----------------------------------------------------------------------------------------------------
 
     def _marked(self, device: str) -> tuple[tuple[Pod, ...], tuple[Service, ...]]:
-        return _newest(self._world.pods, device), _newest(self._world.services, device)
+        return _newest(self._context.pods, device), _newest(self._context.services, device)
 
     def _moment(self) -> dict[str, Any]:
-        return {"now": self._world.clock.now(), "settings": self._world.settings}
+        return {"now": self._context.clock.now(), "settings": self._context.settings}
 
     async def _situation(self, device: Device) -> Situation:
         claim = device.status.claim
         job = None if claim is None else await self._job(claim.job, device)
         if claim is not None:
             # So with these: an ended Pod, or a Service with its address, may be those of an earlier attempt.
-            await self._vouch(self._world.pods, pod_key(claim), about=job or device)
-            await self._vouch(self._world.services, service_key(claim), about=job or device)
+            await self._vouch(self._context.pods, pod_key(claim), about=job or device)
+            await self._vouch(self._context.services, service_key(claim), about=job or device)
         pods, services = self._marked(device.metadata.name)
         strangers = frozenset([pod.metadata.uid for pod in pods if await self._strange(pod, device)])
         if claim is None:
             return Situation(device=device, pods=pods, services=services, strangers=strangers, **self._moment())
-        pod, service = self._world.pods.get(pod_key(claim)), self._world.services.get(service_key(claim))
+        pod, service = self._context.pods.get(pod_key(claim)), self._context.services.get(service_key(claim))
         held = pod is None and self._original is not None and await self._original.look() is not None
         return Situation(
             device=device,
@@ -180,15 +180,15 @@ class Flashes:
         if not reference.name:
             return None
         key = Key(reference.namespace, reference.name)
-        job = self._world.jobs.get(key)
+        job = self._context.jobs.get(key)
         if job is None or job.metadata.uid != reference.uid:
-            with telling(self._world.recorder, device, fetch_failed(FlashJob.kind)):
-                job = await self._world.jobs.fetch(key)
+            with telling(self._context.recorder, device, fetch_failed(FlashJob.kind)):
+                job = await self._context.jobs.fetch(key)
         return job if job is not None and job.metadata.uid == reference.uid else None
 
     async def _fetch(self, ledger: Ledger[R], key: Key, *, about: Resource) -> R | None:
         """An object as the server has it now; that it may not be read is told."""
-        with telling(self._world.recorder, about, fetch_failed(ledger.cache.kind)):
+        with telling(self._context.recorder, about, fetch_failed(ledger.cache.kind)):
             return await ledger.cache.fetch(key)
 
     async def _vouch(self, ledger: Ledger[R], key: Key, *, about: Resource) -> None:
@@ -205,7 +205,7 @@ class Flashes:
     def _acceptable(self, job: FlashJob, device: Device) -> bool:
         """Whether the spec as it is now can be acted on, and a flash Pod be sent to where the device is by now."""
         where = endpoint_of(job.spec, device)
-        return self._reading(job).accepted and not endpoint_problem(where, local=self._world.settings.local)
+        return self._reading(job).accepted and not endpoint_problem(where, local=self._context.settings.local)
 
     def _reading(self, job: FlashJob) -> _Reading:
         metadata = job.metadata
@@ -214,7 +214,7 @@ class Flashes:
             if len(self._read) >= _MAX_READ:
                 self._read.clear()
             # A spec that was accepted when the device was claimed may have been changed to one that never would be.
-            accepted = not problems(job, self._world.settings)
+            accepted = not problems(job, self._context.settings)
             known = self._read[metadata.uid] = _Reading(metadata.generation, frozenset(job.spec.uuids), accepted)
         return known
 
@@ -232,12 +232,14 @@ class Flashes:
         return DONE if decision.after is None else requeue_after(decision.after)
 
     async def _carry_out(self, action: Action, situation: Situation) -> bool:
-        """Does one thing; False where the rest is to be decided anew."""
+        """Does one thing; False where the rest is to be decided again."""
         match action:
             case CreateService():
-                return await self._create(self._world.services, Service, _service(situation, self._world), situation)
+                return await self._create(
+                    self._context.services, Service, _service(situation, self._context), situation
+                )
             case CreatePod(address):
-                return await self._create(self._world.pods, Pod, self._pod(situation, address), situation)
+                return await self._create(self._context.pods, Pod, self._pod(situation, address), situation)
             case NoAddress():
                 return await self._set_aside(action, situation)
             case Release():
@@ -245,25 +247,25 @@ class Flashes:
             case Record() | Retry():
                 await self._write_down(action, situation)
             case Adopt(claim):
-                _log.warning("a Pod tells of a claim that its Device has lost", job=claim.job.name)
+                _log.warning("a Pod reports for a claim that its Device no longer has", job=claim.job.name)
                 await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
             case GiveUp(pod, why):
-                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=True)):
+                with telling(self._context.recorder, _about(situation), removal_failed(Pod.kind, job_goes=True)):
                     await self._give_up(pod, why)
             case EndPod(pod):
-                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=True)):
+                with telling(self._context.recorder, _about(situation), removal_failed(Pod.kind, job_goes=True)):
                     await self._end(pod)
             case RemovePod(pod, at_once):
-                with telling(self._world.recorder, _about(situation), removal_failed(Pod.kind, job_goes=False)):
+                with telling(self._context.recorder, _about(situation), removal_failed(Pod.kind, job_goes=False)):
                     return await self._remove_pod(pod, at_once=at_once)
             case RemoveService(service):
                 goes = situation.job is not None and situation.job.deleting
-                with telling(self._world.recorder, _about(situation), removal_failed(Service.kind, job_goes=goes)):
+                with telling(self._context.recorder, _about(situation), removal_failed(Service.kind, job_goes=goes)):
                     await self._remove_service(service)
         return True
 
     async def _create(self, ledger: Ledger[R], kind: type[R], body: RawObject, situation: Situation) -> bool:
-        api: Api[Any] = self._world.client.of(kind)
+        api: Api[Any] = self._context.client.of(kind)
         try:
             ledger.wrote(await api.create(body))
         except AlreadyExists:
@@ -276,7 +278,7 @@ class Flashes:
             return False
         except ApiError as error:
             self._tell(situation, creation_failed(kind.kind), error.status.message)
-            why = f"the {kind.kind.kind} cannot be made: {error.status.message}"
+            why = f"the {kind.kind.kind} cannot be created: {error.status.message}"
             if isinstance(error, _REFUSALS) and not _is_quota(error):
                 await self._failed(why, situation)
             else:
@@ -289,10 +291,10 @@ class Flashes:
         job, claim = _job(situation), _claim(situation)
         # A digest that was found for another spec than the present one says nothing of this one.
         told = job.status.digest if job.status.observed_generation == job.metadata.generation else ""
-        # The status may tell it a few seconds later. What is forced asks anew what the tag stands for.
+        # The status may tell it a few seconds later. What is forced asks again what the tag stands for.
         of, first = self._digests.get(claim.job.uid, (None, ""))
         digest = told or (first if of == (claim.state, bool(job.spec.force)) else "")
-        return pod_for(job, situation.device, claim, address=address, digest=digest, settings=self._world.settings)
+        return pod_for(job, situation.device, claim, address=address, digest=digest, settings=self._context.settings)
 
     async def _failed(self, message: str, situation: Situation) -> None:
         await self._write_down(after_failure(_claim(situation), message, situation), situation)
@@ -300,9 +302,9 @@ class Flashes:
     async def _release(self, situation: Situation) -> bool:
         claim = _claim(situation)
         # The cache may be behind: a claim is never taken from a Pod.
-        found = await self._fetch(self._world.pods, pod_key(claim), about=_about(situation))
+        found = await self._fetch(self._context.pods, pod_key(claim), about=_about(situation))
         if found is not None and made_for(found, situation.device, claim):
-            self._world.pods.wrote(found)
+            self._context.pods.wrote(found)
             return False
         await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=None))
         return True
@@ -315,14 +317,14 @@ class Flashes:
         """
         service, claim = action.service, action.claim
         # The cache may be behind: an address that comes at the last moment is taken.
-        found = await self._fetch(self._world.services, service.key, about=_about(situation))
+        found = await self._fetch(self._context.services, service.key, about=_about(situation))
         if found is None:
-            self._world.services.deleted(service)
+            self._context.services.deleted(service)
             return False
         if found.metadata.uid != service.metadata.uid or found.deleting or found.external_address:
-            self._world.services.wrote(found)
+            self._context.services.wrote(found)
             return False
-        known = self._world.device(situation.device.metadata.name)
+        known = self._context.device(situation.device.metadata.name)
         if known is None or known.status.claim != situation.device.status.claim:
             return False  # somebody took the claim away meanwhile
         await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
@@ -336,7 +338,7 @@ class Flashes:
         return True
 
     async def _write_down(self, action: Record | Retry, situation: Situation) -> None:
-        now, report = situation.now, self._world.about(situation.device, action.report)
+        now, report = situation.now, self._context.about(situation.device, action.report)
         pod = action.pod
         spec = situation.job.spec if situation.job else FlashJobSpec()
         firmware = firmware_of(pod) if pod else spec.firmware
@@ -348,7 +350,7 @@ class Flashes:
             await self._write(
                 situation,
                 lambda device: record(
-                    device, action.claim, report, firmware=firmware, forced=forced, now=now, living=self._world.lives
+                    device, action.claim, report, firmware=firmware, forced=forced, now=now, living=self._context.lives
                 ),
             )
             self._note_digest(action.claim, report, forced=forced)
@@ -364,27 +366,27 @@ class Flashes:
 
     async def _write(self, situation: Situation, change: Callable[[Device], DeviceStatus]) -> None:
         """Writes the Device's status, unless somebody changed the Device since."""
-        device = self._world.devices.get(situation.device.key) or situation.device
-        with telling(self._world.recorder, _about(situation), STATUS_UPDATE_FAILED):
-            written = await self._world.client.of(Device).write_status(device, change(device))
-        self._world.devices.wrote(written)
+        device = self._context.devices.get(situation.device.key) or situation.device
+        with telling(self._context.recorder, _about(situation), STATUS_UPDATE_FAILED):
+            written = await self._context.client.of(Device).write_status(device, change(device))
+        self._context.devices.wrote(written)
 
     async def _give_up(self, pod: Pod, why: str) -> None:
         change = {"metadata": {"annotations": {Mark.GIVEN_UP.value: why[:1024]}}}
         try:
-            self._world.pods.wrote(await self._world.client.of(Pod).patch(pod.key, change, uid=pod.metadata.uid))
+            self._context.pods.wrote(await self._context.client.of(Pod).patch(pod.key, change, uid=pod.metadata.uid))
         except NotFound:
-            self._world.pods.deleted(pod)
+            self._context.pods.deleted(pod)
 
     async def _end(self, pod: Pod) -> None:
         try:
-            await self._world.client.of(Pod).delete(pod.key, uid=pod.metadata.uid)
+            await self._context.client.of(Pod).delete(pod.key, uid=pod.metadata.uid)
         except NotFound:
-            self._world.pods.deleted(pod)
+            self._context.pods.deleted(pod)
 
     async def _remove_pod(self, pod: Pod, *, at_once: bool) -> bool:
         """Deletes a Pod and takes our finalizer off it; False where it has changed in a way that we did not see."""
-        api, metadata = self._world.client.of(Pod), pod.metadata
+        api, metadata = self._context.client.of(Pod), pod.metadata
         try:
             # One that is being deleted already waits for its node, which has nothing more to do for it.
             await api.delete(pod.key, uid=metadata.uid, grace_seconds=0 if at_once or pod.deleting else None)
@@ -393,38 +395,38 @@ class Flashes:
                 change = [{"op": "test", "path": path, "value": OUTCOME_FINALIZER}, {"op": "remove", "path": path}]
                 await api.patch(pod.key, change, uid=metadata.uid)
         except Invalid:
-            found = await self._world.pods.cache.fetch(pod.key)  # somebody else changed the finalizers
+            found = await self._context.pods.cache.fetch(pod.key)  # somebody else changed the finalizers
             if found is not None:
-                self._world.pods.wrote(found)
+                self._context.pods.wrote(found)
                 return False
         except NotFound:
             pass
         if set(metadata.finalizers) <= {OUTCOME_FINALIZER}:
-            self._world.pods.deleted(pod)
+            self._context.pods.deleted(pod)
         return True
 
     async def _remove_service(self, service: Service) -> None:
         left = None
         try:
-            await self._world.client.of(Service).delete(service.key, uid=service.metadata.uid)
+            await self._context.client.of(Service).delete(service.key, uid=service.metadata.uid)
             if service.metadata.finalizers:  # it stays for a while, and its address is not to be told any more
-                left = await self._world.services.cache.fetch(service.key)
+                left = await self._context.services.cache.fetch(service.key)
         except NotFound:
             pass
         if left is None:
-            self._world.services.deleted(service)
+            self._context.services.deleted(service)
         else:
-            self._world.services.wrote(left)
+            self._context.services.wrote(left)
 
     async def _node(self, name: str) -> NodeState:
         try:
-            node = await self._world.client.of(Node).get(Key("", name))
+            node = await self._context.client.of(Node).get(Key("", name))
         except NotFound:
             return NodeState.GONE
         return NodeState.GONE if node.out_of_service else NodeState.THERE
 
     def _tell(self, situation: Situation, reason: str, message: str) -> None:
-        self._world.recorder.record(_about(situation), "Warning", reason, message)
+        self._context.recorder.record(_about(situation), "Warning", reason, message)
 
 
 def add_flashes(manager: Manager, context: Context, *, original: Original | None = None) -> Controller:

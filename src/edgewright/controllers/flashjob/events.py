@@ -1,6 +1,6 @@
 """Events about FlashJobs under the reasons that the original operator published, for those who watch for them.
 
-Both loops use it beside the conditions, which say more. It decides nothing and never hides a failure.
+Both loops use it besides the conditions, which say more. It decides nothing and never hides a failure.
 """
 
 from __future__ import annotations

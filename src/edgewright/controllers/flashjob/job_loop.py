@@ -121,7 +121,7 @@ class Jobs:
     """Reconciles FlashJobs."""
 
     def __init__(self, context: Context, *, original: Original | None = None) -> None:
-        self._world = context
+        self._context = context
         self._settings = context.settings
         self._timing = context.settings.timing
         self._clock = context.clock
@@ -136,7 +136,7 @@ class Jobs:
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass over a job."""
-        cached = self._world.jobs.get(key)
+        cached = self._context.jobs.get(key)
         if cached is None:
             gone = self._memory.pop(key, None)
             if gone is not None:
@@ -287,7 +287,7 @@ class Jobs:
             spec=DeviceSpec(endpoint=spec.host_endpoint, type=(spec.device or "")[:MAX_TYPE]),
         )
         try:
-            self._world.devices.wrote(await self._world.client.of(Device).create(device))
+            self._context.devices.wrote(await self._context.client.of(Device).create(device))
         except AlreadyExists:
             return  # the cache is about to tell
 
@@ -300,13 +300,13 @@ class Jobs:
             return job
         if FIRST_FINALIZER not in finalizers:
             self._takeover.started(job)
-        with telling(self._world.recorder, job, FINALIZER_ERROR):
+        with telling(self._context.recorder, job, FINALIZER_ERROR):
             return await self._set_finalizers(job, (*finalizers, FINALIZER))
 
     async def _without_finalizers(self, job: FlashJob) -> FlashJob:
         """The job without our finalizers and the original's: nothing of it runs any more."""
         rest = [each for each in job.metadata.finalizers if each not in _OURS]
-        with telling(self._world.recorder, job, FINALIZER_REMOVAL_FAILED):
+        with telling(self._context.recorder, job, FINALIZER_REMOVAL_FAILED):
             return await self._set_finalizers(job, rest)
 
     async def _set_finalizers(self, job: FlashJob, finalizers: Sequence[str]) -> FlashJob:
@@ -319,7 +319,7 @@ class Jobs:
 
     async def _patch(self, job: FlashJob, metadata: dict[str, Any]) -> FlashJob:
         """Changes the metadata of a job, unless somebody changed the job since."""
-        written = await self._world.client.of(FlashJob).patch(
+        written = await self._context.client.of(FlashJob).patch(
             job.key,
             {"metadata": metadata},
             resource_version=job.metadata.resource_version,
@@ -369,7 +369,7 @@ class Jobs:
         await self._claims.settle(job)
         if self._claims.known(uid):
             return True
-        return bool(of_job(self._world.pods, uid) or of_job(self._world.services, uid))
+        return bool(of_job(self._context.pods, uid) or of_job(self._context.services, uid))
 
     # --- showing ---------------------------------------------------------------------------------------------------
 
@@ -393,12 +393,12 @@ class Jobs:
         )
         status = await self._takeover.spared(job, status)
         if status != job.status:
-            with telling(self._world.recorder, job, STATUS_UPDATE_FAILED):
-                written = await self._world.client.of(FlashJob).write_status(job, status)
+            with telling(self._context.recorder, job, STATUS_UPDATE_FAILED):
+                written = await self._context.client.of(FlashJob).write_status(job, status)
             memory.wrote = self._clock.elapsed()
             this.job = self._jobs.wrote(written)
-            tell_lost(self._world.recorder, job, this.standings)
-            self._world.recorder.record_transitions(job, job.status.conditions, status.conditions, bad=_ALARMING)
+            tell_lost(self._context.recorder, job, this.standings)
+            self._context.recorder.record_transitions(job, job.status.conditions, status.conditions, bad=_ALARMING)
         await self._expire(this, status)
 
     async def _expire(self, this: _Pass, status: FlashJobStatus) -> None:
@@ -411,10 +411,10 @@ class Jobs:
             this.within(left)
             return
         try:
-            with telling(self._world.recorder, this.job, DELETION_FAILED):
+            with telling(self._context.recorder, this.job, DELETION_FAILED):
                 # Not one that asks for something else by now, and is not finished any more.
                 metadata = this.job.metadata
-                await self._world.client.of(FlashJob).delete(
+                await self._context.client.of(FlashJob).delete(
                     this.job.key, uid=metadata.uid, resource_version=metadata.resource_version
                 )
         except NotFound:
@@ -425,7 +425,7 @@ class Jobs:
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def _remember(self, job: FlashJob) -> _Memory:
-        """What is remembered of the job: anew where it is another one, or asks for something else by now."""
+        """What is remembered of the job: again where it is another one, or asks for something else by now."""
         memory = self._memory.get(job.key)
         metadata, status = job.metadata, job.status
         if memory is None or memory.uid != metadata.uid or memory.generation != metadata.generation:
@@ -442,8 +442,8 @@ class Jobs:
         uid, now = job.metadata.uid, self._clock.now()
         return JobSnapshot(
             devices=meant.devices,
-            pods=by_device(of_job(self._world.pods, uid)),
-            services=by_device(of_job(self._world.services, uid)),
+            pods=by_device(of_job(self._context.pods, uid)),
+            services=by_device(of_job(self._context.services, uid)),
             foreign=meant.leftovers.pods,
             told=meant.told,
             occupied=meant.leftovers.uuids,
@@ -452,7 +452,7 @@ class Jobs:
             observed=memory.observed,
             now=now,
             local=self._settings.local,
-            living=self._world.lives,
+            living=self._context.lives,
         )
 
 

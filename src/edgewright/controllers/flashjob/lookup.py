@@ -31,15 +31,15 @@ class ContextDirectory:
     """The Devices of the world, as new as this process knows them."""
 
     def __init__(self, context: Context) -> None:
-        self._world = context
+        self._context = context
 
     def named(self, name: str) -> Device | None:
         """The Device of this name."""
-        return self._world.device(name)
+        return self._context.device(name)
 
     def known_as(self, uid: str) -> Sequence[Device]:
         """The Devices that have this uid, or had an Instance with it, or were flashed by a job under it."""
-        ledger = self._world.devices
+        ledger = self._context.devices
         seen = ledger.cache.by(BY_INSTANCE, uid)
         if not seen:
             return ()  # asked for thousands of names a pass
@@ -48,7 +48,7 @@ class ContextDirectory:
 
     def at(self, endpoint: str) -> Sequence[Device]:
         """The Devices at an address, which is given in one spelling."""
-        ledger = self._world.devices
+        ledger = self._context.devices
         found = (ledger.get(device.key) for device in ledger.cache.by(BY_ENDPOINT, endpoint))
         return [device for device in found if device is not None]
 
@@ -71,7 +71,7 @@ def resolve(uuids: Iterable[str], directory: Directory) -> dict[str, Device]:
 def _owner(uuid: str, devices: Sequence[Device]) -> Device:
     """Of several Devices with one uid: the one whose own it is, else the one that had it last, else the first with it.
 
-    It happens where people mend the inventory by hand; every pass must answer alike.
+    It happens where people fix the inventory by hand; every pass must answer alike.
     """
     return min(
         devices,

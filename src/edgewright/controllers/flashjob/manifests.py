@@ -1,4 +1,4 @@
-"""The Service and the Pod that flash one device, as the API server takes them, and who made an object of ours.
+"""The Service and the Pod that flash one device, as the API server takes them, and who created an object of ours.
 
 `device_loop` creates what is built here; `job_loop` asks it which Secrets a Pod needs and whether a security context
 loosens ours. Pods are built as plain JSON, because they hold far more fields than anybody reads back. Pure.

@@ -91,7 +91,7 @@ class Original:
         try:
             leases = (await self._leases.list(fields=f"metadata.name={ORIGINAL_LEASE}")).items
         except Forbidden as error:
-            _log.warning("whether the original operator runs cannot be seen", error=error)
+            _log.warning("cannot tell whether the original operator runs", error=error)
             leases = []
         found = running(leases, self._renewals, self._clock.now())
         self._renewals = {lease.key: lease.spec.renew_time or "" for lease in leases}

@@ -119,7 +119,7 @@ def _told(pod: Pod) -> Report | None:
 
 
 def without_flasher(pod: Pod) -> bool:
-    """Whether the flasher of others could not be started, and what waits beside it for its work has ended."""
+    """Whether the flasher of others could not be started, and what waits next to it for its work has ended."""
     waits = any(each.name == FLASH_CONTAINER and each.state.waiting for each in pod.status.container_statuses)
     return waits and pod.terminated(VERIFY_CONTAINER) is not None
 

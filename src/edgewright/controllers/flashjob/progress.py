@@ -175,7 +175,7 @@ def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStan
             ),
             time=deadline,
         )
-    return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="waits to be discovered", due=deadline)
+    return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="waiting to be discovered", due=deadline)
 
 
 def _claimed(
@@ -233,13 +233,13 @@ def _progress(
     if pod is None:
         if not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER:
             where = f" of Service {service.metadata.name}" if service is not None else ""
-            return DeviceState.WAITING, f"waits for the address{where}"
+            return DeviceState.WAITING, f"waiting for the address{where}"
         return DeviceState.WAITING, "its flash Pod is about to be made"
     if pod.finished:
         return DeviceState.FLASHING, "its flash Pod has ended"
     if pod.status.phase == "Running":
         return DeviceState.FLASHING, "is being flashed"
-    return DeviceState.WAITING, f"waits for its flash Pod: {_why_not_running(pod)}"
+    return DeviceState.WAITING, f"waiting for its flash Pod: {_why_not_running(pod)}"
 
 
 def _why_not_running(pod: Pod) -> str:
@@ -268,7 +268,7 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
             uuid=uuid, state=DeviceState.FAILED, device=device, outcome=Outcome.REFUSED, message=message
         )
     if full:
-        message = f"{MAX_RECORDS} jobs have an outcome on it: delete those that are of no interest any more"
+        message = f"{MAX_RECORDS} jobs have an outcome on it: delete those that are no longer needed"
         return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message)
     claim = device.status.claim
     return DeviceStanding(
@@ -285,7 +285,7 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
 
 
 def _awaited(pod: Pod) -> str:
-    return f"Pod {pod.metadata.name} of the original operator is flashing it and is waited for"
+    return f"Pod {pod.metadata.name} of the original operator is flashing it and is still running"
 
 
 def same_order(pod: Pod, job: FlashJob) -> bool:

@@ -76,7 +76,7 @@ def status_of(
     hold: Hold | None = None,
     waiting: Mapping[str, str] | None = None,
 ) -> FlashJobStatus:
-    """The status that the job shall have; equal to the one that it has where nothing has changed.
+    """The status that the job must have; equal to the one that it has where nothing has changed.
 
     `waiting` says why devices wait, by the names of their Devices, where admission knows more than the survey.
     """

@@ -1,9 +1,9 @@
 """What the original operator left behind: recognised by its names and labels, awaited, then cleared away.
 
 The loop over FlashJobs asks it for jobs that carry a finalizer. All three versions of the original are known: one Pod
-and Service a job, a Pod a device with one shared Service, and a Pod and Service a device. A Pod of the original that
-runs is never ended before its time is over, and nobody else has its device until then; the device is then claimed to be
-checked before its leftovers go.
+and Service per job, a Pod per device with one shared Service, and a Pod and Service per device. A Pod of the original
+that runs is never ended before its time is over, and nobody else has its device until then; the device is then claimed
+to be checked before its leftovers go.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class Takeover:
     """Finds and clears what the original left; it asks the server only for jobs that carry a finalizer."""
 
     def __init__(self, context: Context, original: Original) -> None:
-        self._world = context
+        self._context = context
         self._original = original
         self._directory = ContextDirectory(context)
         self._clean: set[str] = set()
@@ -284,11 +284,11 @@ class Takeover:
             self._clean.clear()  # it may have made something for any job, at any time
         if uid in self._clean:
             return Leftovers()
-        client, namespace = self._world.client, job.metadata.namespace
+        client, namespace = self._context.client, job.metadata.namespace
         labels = f"app={label_value(job.metadata.name)}"
-        with telling(self._world.recorder, job, fetch_failed(Pod.kind)):
+        with telling(self._context.recorder, job, fetch_failed(Pod.kind)):
             pods = await client.of(Pod).list(namespace, labels=labels)
-        with telling(self._world.recorder, job, fetch_failed(Service.kind)):
+        with telling(self._context.recorder, job, fetch_failed(Service.kind)):
             services = await client.of(Service).list(namespace, labels=labels)
         found = recognise(job, pods.items, services.items)
         if found:
@@ -308,12 +308,12 @@ class Takeover:
         async with self._settling:
             seen = self._original.sightings
             if self._settled != seen:
-                for job in self._world.jobs:
+                for job in self._context.jobs:
                     await self.look(job)
                 self._settled = seen
         found: list[Awaited] = []
         for job, leftovers in self._found.values():
-            late = overdue(job, leftovers, now=now, grace=self._world.settings.timing.start_grace)
+            late = overdue(job, leftovers, now=now, grace=self._context.settings.timing.start_grace)
             left = devices_of(leftovers, self._directory)
             for uuid, pod in leftovers.pods.items():
                 if pod.finished:
@@ -352,9 +352,9 @@ class Takeover:
         for obj in leftovers:
             if obj.deleting:
                 continue
-            api = self._world.client.of(type(obj))
+            api = self._context.client.of(type(obj))
             try:
-                with telling(self._world.recorder, job, removal_failed(obj.kind, job_goes=job.deleting)):
+                with telling(self._context.recorder, job, removal_failed(obj.kind, job_goes=job.deleting)):
                     await api.delete(Key(obj.metadata.namespace, obj.metadata.name), uid=obj.metadata.uid)
             except (NotFound, Conflict):
                 continue

@@ -94,7 +94,7 @@ def _firmware_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
             )
             found.append(Problem("spec.firmware", "FirmwareNotPinned", message))
     if not spec.version.strip():
-        found.append(Problem("spec.version", "InvalidVersion", "it is empty: name what the devices shall report"))
+        found.append(Problem("spec.version", "InvalidVersion", "it is empty: name what the devices must report"))
     elif len(spec.version) > MAX_VERSION:
         message = f"it has {len(spec.version)} characters and may have {MAX_VERSION}: no device reports such a one"
         found.append(Problem("spec.version", "InvalidVersion", message))
@@ -149,7 +149,7 @@ def _endpoint_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
 
 
 def _address_problem(text: str, *, local: bool) -> str | None:
-    advice = "give the one at which devices shall find the flash Pod"
+    advice = "give the one at which devices must find the flash Pod"
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

@@ -51,7 +51,7 @@ class Kept:
 
 
 def is_ours(device: Device) -> bool:
-    """Whether the inventory made the Device; otherwise people did, and its spec is theirs."""
+    """Whether the inventory created the Device; otherwise people did, and its spec is theirs."""
     return bool(device.spec.configuration)
 
 

@@ -1,7 +1,8 @@
 """Which Device an Instance shows: one that is known, a new one and its name, or one that cannot be told yet.
 
-An Instance's uid is no identity: Akri makes new ones whenever a device was away, and one a node. So the hardware's own
-serial counts first, then what is remembered, and the address last. Pure: `instance_loop` asks, and does what follows.
+An Instance's uid is no identity: Akri makes new ones whenever a device was unavailable, and one per node. So the
+hardware's own serial counts first, then what is remembered, and the address last. Pure: `instance_loop` asks, and does
+what follows.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class Inventory:
     # --- the loops --------------------------------------------------------------------------------------------------
 
     async def discover(self, key: Key) -> Result:
-        """One pass for an Instance: finds or makes its Device and notes the Instance on it."""
+        """One pass for an Instance: finds or creates its Device and notes the Instance on it."""
         instance = self.instances.get(key)
         sighting = None if instance is None else sighting_of(instance)
         if sighting is None:
@@ -200,14 +200,17 @@ class Inventory:
         name = verdict.device.metadata.name
         elsewhere = sorted({each.place for each in self.sightings_of(verdict.device)} - {sighting.place})
         if verdict.others:
-            _log.warning("several Devices may be meant, the oldest counts", device=name, others=verdict.others)
+            _log.warning("several Devices match; using the oldest", device=name, others=verdict.others)
         elif verdict.clue is Clue.SERIAL and elsewhere:
             # It has moved, or two devices say that they are the same one: then only one of them is ever flashed.
             _log.warning(
-                "a serial is told from several endpoints", device=name, endpoint=sighting.endpoint, also=elsewhere
+                "one serial number reported from several endpoints",
+                device=name,
+                endpoint=sighting.endpoint,
+                also=elsewhere,
             )
         else:
-            _log.debug("a device is seen by another Instance", device=name, recognised_by=verdict.clue.value)
+            _log.debug("device seen by another Instance", device=name, recognised_by=verdict.clue.value)
 
     async def _make(self, sighting: Sighting, names: Iterable[str]) -> Device | None:
         """A new Device, or the one of that name that is this device all the same: the cache was behind.
@@ -226,7 +229,7 @@ class Inventory:
                 if is_same(sighting, there):
                     return self.devices.wrote(there)
                 continue
-            _log.info("a new device", device=name, type=spec.type, endpoint=spec.endpoint)
+            _log.info("new device", device=name, type=spec.type, endpoint=spec.endpoint)
             return self.devices.wrote(made)
         raise RuntimeError(f"there are other Devices under both names for a new device at {sighting.endpoint}")
 

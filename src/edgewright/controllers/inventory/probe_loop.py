@@ -121,7 +121,7 @@ class Probing:
         answer = await self._ask(device)
         if isinstance(answer, Unaskable):
             memory.unaskable = True
-            _log.info("a device cannot be asked", device=device.metadata.name, reason=answer.reason)
+            _log.info("device cannot be probed", device=device.metadata.name, reason=answer.reason)
             return DONE
         memory.asked = self._clock.elapsed()
         if answer is not None and await self._note(device, answer, memory):
@@ -196,12 +196,12 @@ class Probing:
         found = difference(device, answer) if isinstance(answer, Told) else None
         status: DeviceStatus
         if isinstance(answer, Silent):
-            _log.debug("a device does not answer", device=name, reason=answer.reason)
+            _log.debug("device does not answer", device=name, reason=answer.reason)
             status = after_silence(device, answer, view, heard=memory.heard, now=now, timing=self._timing)
         elif found is not None:
             status = after_difference(device, found, view, heard=memory.heard, now=now, timing=self._timing)
             if status != device.status:
-                _log.warning("another device answers than is recorded", device=name, reason=found.message)
+                _log.warning("a different device answers at the recorded endpoint", device=name, reason=found.message)
         else:
             memory.heard = now
             status = after_answer(device, answer, now=now, timing=self._timing)

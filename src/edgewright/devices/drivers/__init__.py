@@ -1,1 +1,1 @@
-"""Drivers: how a device is asked and flashed, one file a protocol, found by the protocol's name."""
+"""Drivers: how a device is asked and flashed, one file per protocol, found by the protocol's name."""

@@ -67,7 +67,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What a driver may use beside the device's endpoint."""
+    """What a driver may use besides the device's endpoint."""
 
     listen: str = ""
     """The address to listen on, where the device dials back."""

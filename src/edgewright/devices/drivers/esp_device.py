@@ -42,7 +42,7 @@ class Timing:
     poll: float = 0.5
     """Between two questions while the device is watched."""
     glance: float = 1.5
-    """One answer while the device is watched: it is away if it takes longer twice in a row."""
+    """One answer while the device is watched: it is unavailable if it takes longer twice in a row."""
     steady: int = 3
     """How many equal answers in a row are believed."""
     hold: float = 10.0
@@ -213,7 +213,7 @@ class RebootWatch:
     def __init__(
         self, before: Identity, wanted: str, facts: Facts, *, timing: Timing, now: float, away: bool = False
     ) -> None:
-        """`before` is what it said before it was flashed, `wanted` the version that it shall report; `away` tells that
+        """`before` is what it said before it was flashed, `wanted` the version that it must report; `away` tells that
         it was seen to go away already.
         """
         self._before = before
@@ -318,7 +318,7 @@ async def watch_reboot(
         except OSError as error:
             if is_silence(error):
                 watch.missed(refused=isinstance(error, ConnectionRefusedError))
-                line = "the device is away"
+                line = "the device is unavailable"
             else:
                 watch.confused()
                 line = f"the device could not be asked: {error}"
@@ -340,7 +340,7 @@ async def watch_reboot(
 
 
 def _check_same_kind(endpoint: str, before: Identity, after: Identity) -> None:
-    """Ended(FAILED) where another chip answers than before: addresses may be given to others while a device is away."""
+    """Ended(FAILED) where another chip answers than before: addresses may be given to others meanwhile."""
     was, now = chip_of(before.device), chip_of(after.device)
     if was is not None and now is not None and was != now:
         raise Ended(

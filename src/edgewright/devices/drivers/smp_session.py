@@ -168,7 +168,7 @@ class Session:
                 if silences >= self._timing.upload_tries:
                     raise Silent(f"{error} after {offset} of {len(content)} bytes") from error
                 continue
-            if answer.rc:  # an old server, which says so beside the rest
+            if answer.rc:  # an old server, which says so next to the rest
                 raise Denied(_name(answer.rc))
             if answer.off is None:
                 raise Denied(f"it does not say how far it got after {offset} bytes")

@@ -28,11 +28,11 @@ SMP_PORT: Final = 1337
 _LINE: Final = 128
 """Characters on one line of the serial framing, by convention."""
 _FRAMING: Final = 4
-"""Bytes of a serial frame beside the message, in the same buffer of the device: its length and its checksum."""
+"""Bytes of a serial frame besides the message, in the same buffer of the device: its length and its checksum."""
 _UNKNOWN_BUFFER: Final = 256
 """What every server has room for, where a device does not tell."""
 _SMALLEST: Final = 160
-"""No message is made smaller than this: the first of an upload carries two hashes' worth beside the content."""
+"""No message is made smaller than this: the first of an upload carries two hashes' worth besides the content."""
 _DATAGRAM: Final = 1500 - 48
 """What fits into one packet on any Ethernet, over IPv6 too."""
 _MARKS: Final = (packet.START_DELIMITER, packet.CONTINUE_DELIMITER)
@@ -62,7 +62,7 @@ class Wire(SMPTransport, ABC):
         self.host = host
         self.port = port
         self.console = bytearray()
-        """The last of what the device printed beside messages."""
+        """The last of what the device printed besides messages."""
         self._largest = _UNKNOWN_BUFFER
 
     async def connect(self, address: str, timeout_s: float) -> None:  # noqa: ARG002 - smpclient's signature
@@ -210,7 +210,7 @@ class Datagrams(Wire):
             self._transport = None
 
     async def send(self, data: bytes) -> None:
-        """Sends one message; what arrived before it is of no interest any more."""
+        """Sends one message; what arrived before it is no longer needed."""
         if self._transport is None:
             raise ConnectionResetError("the socket is not open")
         while not self._arrived.empty():

@@ -49,7 +49,7 @@ class BadOrder(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What one run of the flasher shall do, as the operator wrote it."""
+    """What one run of the flasher must do, as the operator wrote it."""
 
     role: Role = Role.FLASH
     protocol: str = Protocol.ESP32
@@ -102,7 +102,7 @@ def read_order(environ: Mapping[str, str]) -> Order:
         endpoint=_dialled(reader.place(Variable.HOST_ENDPOINT, needed="the address of the device")),
         device=reader.text(Variable.DEVICE),
         application=reader.text(Variable.APPLICATION_TYPE),
-        version=reader.needed(Variable.VERSION, "the version that the device shall report afterwards"),
+        version=reader.needed(Variable.VERSION, "the version that the device must report afterwards"),
         version_policy=reader.word(Variable.VERSION_POLICY, VersionPolicy.IMAGE),
         external_address=reader.place(Variable.EXTERNAL_IP),
         listen=reader.text(Variable.POD_IP),
@@ -130,7 +130,7 @@ def check_dialling_back(order: Order) -> None:
     """BadOrder where a device that dials back could not be told where, or would be listened for on every address."""
     mistakes = []
     if not order.external_address:
-        mistakes.append(f"{Variable.EXTERNAL_IP} is empty: it must be the address that the device shall dial")
+        mistakes.append(f"{Variable.EXTERNAL_IP} is empty: it must be the address that the device must dial")
     try:
         if ipaddress.ip_address(order.listen).is_unspecified:
             mistakes.append(
@@ -219,7 +219,7 @@ class _Reader:
         return Path(self.text(name) or default)
 
     def check_time_scale(self) -> None:
-        """Drivers read it themselves; here it is told beside the other mistakes."""
+        """Drivers read it themselves; here it is told with the other mistakes."""
         try:
             time_scale(self._environ)
         except ValueError as error:

@@ -23,7 +23,7 @@ _FINAL: Final = frozenset({Outcome.UNREACHABLE, Outcome.REFUSED, Outcome.INCOMPA
 
 
 async def inspect(work: Work) -> Verdict | None:
-    """Why the foreign flasher shall not run; None where it shall."""
+    """Why the foreign flasher must not run; None where it must."""
     device = await meet(work)
     leave_note(work.order.note_folder, device)
     try:

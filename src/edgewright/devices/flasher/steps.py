@@ -19,7 +19,7 @@ from edgewright.runtime.clock import Clock
 
 @dataclass(frozen=True, kw_only=True)
 class Equipment:
-    """What a run works with beside its order; a test brings its own."""
+    """What a run works with besides its order; a test brings its own."""
 
     driver: Driver
     pull: Callable[[str], Awaitable[Image]]

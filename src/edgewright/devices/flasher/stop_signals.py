@@ -1,4 +1,4 @@
-"""Hears that the run shall end: SIGTERM from Kubernetes, or Ctrl-C.
+"""Hears that the run must end: SIGTERM from Kubernetes, or Ctrl-C.
 
 The program makes a Stop before it imports anything large, so that no signal is lost while it starts: as the first
 process of a container it would not even be ended by one. Only the first asking counts, and it never ends the process.
@@ -15,7 +15,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """Whether somebody asked for the end, and who shall be told."""
+    """Whether somebody asked for the end, and who must be told."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -1,6 +1,6 @@
-"""The role verify: beside a foreign flasher, waits until the device runs what was asked for.
+"""The role verify: next to a foreign flasher, waits until the device runs what was asked for.
 
-`program` calls it, and ends it by a future: the time is up, or the Pod shall stop. Then the device is asked a last
+`program` calls it, and ends it by a future: the time is up, or the Pod must stop. Then the device is asked a last
 time. What the foreign flasher says of itself is never heard; nothing is written to the device but what confirms an
 image that runs.
 """

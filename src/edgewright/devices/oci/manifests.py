@@ -160,7 +160,7 @@ def _for_devices(entry: Descriptor) -> bool:
 
 
 def _is_attestation(entry: Descriptor) -> bool:
-    """Build tools put what they say about an image beside it, as an entry for an unknown platform."""
+    """Build tools put what they say about an image next to it, as an entry for an unknown platform."""
     platform = entry.platform
     unknown = platform is not None and platform.os == platform.architecture == "unknown"
     return unknown or bool(entry.annotation(_ATTESTATION))

@@ -98,7 +98,7 @@ class Repository:
 
         await self._retrying(ask, name, lambda: len(received))
         if cuts and not _has_digest(received, descriptor.digest):
-            self._log(f"{name} was put together wrongly from {cuts + 1} parts; it is fetched anew")
+            self._log(f"{name} was put together wrongly from {cuts + 1} parts; it is fetched again")
             received.clear()
             await self._retrying(ask, name, lambda: len(received))
         content = bytes(received)
@@ -106,7 +106,7 @@ class Repository:
         return content
 
     async def _receive(self, incoming: Incoming, received: bytearray, size: int, name: str) -> None:
-        """Adds what comes to what is there; a server that knows no ranges begins anew."""
+        """Adds what comes to what is there; a server that knows no ranges begins again."""
         if received and incoming.status == 416:
             received.clear()
             raise _Again("the registry does not go on where it was cut")

@@ -1,4 +1,4 @@
-"""Checks that a key has signed an image, by the signatures that cosign puts beside it in the registry.
+"""Checks that a key has signed an image, by the signatures that cosign puts next to it in the registry.
 
 `pull` calls it before anything of the image is unpacked. Whatever is missing, unreadable or wrong is a refusal; a
 signature of another image, by another key, counts as none.

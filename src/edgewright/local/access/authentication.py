@@ -36,7 +36,7 @@ class User:
 
 
 ADMINISTRATOR: Final = User(name="kubernetes-admin", groups=("system:masters", _AUTHENTICATED))
-"""Whom the token in the data directory stands for; the certificate beside it names the same user."""
+"""Whom the token in the data directory stands for; the certificate next to it names the same user."""
 
 
 class Authentication:

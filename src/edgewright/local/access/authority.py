@@ -85,7 +85,7 @@ class Authority:
         return self._identity.certificate
 
     def server(self, file: str, *, names: Iterable[str], user: str, groups: Sequence[str] = ()) -> Identity:
-        """The certificate of a server under these names and addresses; made anew when they change, or near its end.
+        """The certificate of a server under these names and addresses; made again when they change, or near its end.
 
         Whoever serves for months asks again from time to time, and loads what it gets into the TLS context in use.
         """
@@ -98,7 +98,7 @@ class Authority:
         )
 
     def client(self, file: str, *, user: str, groups: Sequence[str] = ()) -> Identity:
-        """The certificate by which a user in these groups is known; made anew when they change, or near its end."""
+        """The certificate by which a user in these groups is known; made again when they change, or near its end."""
         return self._signed(
             file,
             {"kind": "client", "subject": _subject(user, groups)},

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all: written beside their place and renamed onto it.
+"""Files that are there as a whole or not at all: written next to their place and renamed onto it.
 
 `authority`, `kubeconfig` and `backup` write with it. It never follows a symbolic link: whoever wants that resolves the
 path first.

@@ -163,7 +163,7 @@ def _errors(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[None]:
-    """The lock that kubectl takes while it changes a kubeconfig: a file beside it."""
+    """The lock that kubectl takes while it changes a kubeconfig: a file next to it."""
     lock = target.with_name(f"{target.name}.lock")
     try:
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

@@ -1,6 +1,6 @@
 """The built-in kinds of Kubernetes that the embedded API server offers, with their fields and their rules.
 
-`kinds` asks for `served`, the documents and patches for `definitions`; there is a module a kind with what is special
+`kinds` asks for `served`, the documents and patches for `definitions`; there is a module per kind with what is special
 about it. A kind that would need a controller that we do not have is not here. Nothing in here reads or writes a store.
 """
 

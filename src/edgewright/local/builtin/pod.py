@@ -69,7 +69,7 @@ class PodRules(BuiltinRules):
         _agree(obj["status"])
 
     def prepare_create(self, obj: RawObject, write: Write) -> None:
-        """What the admission of a real cluster adds: an account, a priority, tolerations; the status begins anew."""
+        """What the admission of a real cluster adds: an account, a priority, tolerations; the status begins again."""
         spec = obj["spec"]
         _tolerate(spec)
         _prioritise(obj)

@@ -41,7 +41,7 @@ def fill_spec(spec: RawObject) -> None:
 
 
 def fill_pod(spec: RawObject) -> None:
-    """What a Pod gets beside: requests as large as the limits, and links to services."""
+    """What a Pod gets besides: requests as large as the limits, and links to services."""
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container["resources"]
         if limits := resources.get("limits"):

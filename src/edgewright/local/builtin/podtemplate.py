@@ -1,4 +1,4 @@
-"""The rules of PodTemplates, which are plain data: nobody makes Pods of them."""
+"""The rules of PodTemplates, which are plain data: nobody creates Pods of them."""
 
 from __future__ import annotations
 

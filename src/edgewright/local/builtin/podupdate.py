@@ -1,6 +1,6 @@
 """What may still be changed of a Pod once it is there: a few fields of its spec, and its status in one direction.
 
-The rules of Pods call it with the Pod as it was and as it shall be.
+The rules of Pods call it with the Pod as it was and as it must be.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The controllers without which an API server is a mere store, in-process and on our own runtime.
 
-`add_all` registers them with a manager; what it returns runs beside that manager. They speak only the Kubernetes API,
+`add_all` registers them with a manager; what it returns runs next to that manager. They speak only the Kubernetes API,
 so they are tested on a real API server, and know nothing of the store behind it.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Companions", "ServedKinds", "add_all"]
 
 
 class Companions:
-    """What runs beside the manager: it watches kinds that come and go, which a manager's caches cannot."""
+    """What runs next to the manager: it watches kinds that come and go, which a manager's caches cannot."""
 
     def __init__(
         self, kinds: ServedKinds, garbage: GarbageCollector, expiry: EventExpiry, scheduling: Recorder

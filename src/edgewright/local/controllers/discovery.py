@@ -155,7 +155,7 @@ class ServedKinds:
         self._found = [kind for kinds in by_group.values() for kind in kinds]
         self.problem = "; ".join(problems)
         if self.problem and self.problem != problem_before:
-            _log.warning("not all kinds are known", problem=self.problem)
+            _log.warning("discovery incomplete", problem=self.problem)
         if self._found != before or self.problem != problem_before:
             self._tell()
 

@@ -44,7 +44,7 @@ class EventExpiry:
                 wait = await self.sweep()
                 self._repeated.clear()
             except KubernetesError as error:
-                self._repeated.warning("old events could not be deleted", error=str(error))
+                self._repeated.warning("expired events could not be deleted", error=str(error))
                 wait = _SHORTEST_SECONDS
             await self._clock.sleep(max(wait, _SHORTEST_SECONDS))
 

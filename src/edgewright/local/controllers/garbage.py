@@ -167,7 +167,7 @@ class GarbageCollector:
             if action.unblock:
                 unblocked = [_unblocked(reference) for reference in live.metadata.owner_references]
                 live = await _write_owners(self._api(member), live, unblocked)
-            _log.debug("deleting what has lost its owners", kind=str(member.kind), key=member.key)
+            _log.debug("deleting orphaned object", kind=str(member.kind), key=member.key)
             with suppress(NotFound):
                 await self._api(member).delete(
                     member.key,
@@ -286,12 +286,12 @@ class _Monitor:
     def put(self, obj: Tracked) -> None:
         known = self.uids.get(obj.key)
         if known is not None and known != obj.metadata.uid:
-            self._collector.drop(known)  # deleted and made anew in a gap
+            self._collector.drop(known)  # deleted and made again in a gap
         self.uids[obj.key] = obj.metadata.uid
         self._collector.put(self._kind, obj)
 
     def put_unread(self, unread: Unread) -> None:
-        _log.warning("an object cannot be read", kind=str(self._kind), key=unread.key, problem=unread.problem)
+        _log.warning("object cannot be decoded", kind=str(self._kind), key=unread.key, problem=unread.problem)
 
     def drop(self, key: Key) -> None:
         uid = self.uids.pop(key, None)

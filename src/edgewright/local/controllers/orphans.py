@@ -57,7 +57,7 @@ class _Orphans:
             return DONE
         now = self._clock.elapsed()
         uid, since = self._alone.get(key, ("", now))
-        if uid != pod.metadata.uid:  # the first time, or another Pod that was made anew under the name
+        if uid != pod.metadata.uid:  # the first time, or another Pod that was made again under the name
             self._alone[key] = pod.metadata.uid, now
             since = now
         if (left := since + QUARANTINE - now) > 0:

@@ -101,7 +101,7 @@ class _Scheduler:
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            # The uid is a condition: a Pod made anew under the name is not the one that was looked at.
+            # The uid is a condition: a Pod made again under the name is not the one that was looked at.
             "metadata": {"name": pod.key.name, "namespace": pod.key.namespace, "uid": pod.metadata.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }

@@ -109,7 +109,7 @@ def ports(service: Service, pod: Pod) -> Ports:
 
 
 class Triggers:
-    """When the changes happened that make a Service's slices change: who measures delays reads it from the slices."""
+    """When the changes happened that create a Service's slices change: who measures delays reads it from the slices."""
 
     def __init__(self) -> None:
         self._known: dict[Key, tuple[datetime | None, dict[str, datetime]]] = {}
@@ -144,7 +144,7 @@ def plan(
     *,
     triggered: datetime | None = None,
 ) -> Plan:
-    """What makes the Service's slices right; nothing where they are. Those that change say when it was `triggered`."""
+    """What makes the slices right; nothing where they are. Those that change say when it was `triggered`."""
     result = _plan(service, pods, existing)
     for made in result.create:
         if triggered is not None:

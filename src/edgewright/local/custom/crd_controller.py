@@ -73,7 +73,7 @@ class Definitions:
                     except (TooSlow, Expired):
                         continue
                     except StoreError as error:
-                        _log.warning("definitions cannot be followed", error=error)
+                        _log.warning("cannot watch CustomResourceDefinitions", error=error)
                         await self._clock.sleep(_RETRY_SECONDS)
             finally:
                 for task in self._cleaning.values():
@@ -138,7 +138,7 @@ class Definitions:
             self._kinds.set_custom(serving)
 
     def _kinds_of(self, crd: RawObject) -> list[Served]:
-        """The kinds of a definition, made anew only when something about them has changed."""
+        """The kinds of a definition, made again only when something about them has changed."""
         metadata = crd["metadata"]
         state = (metadata["uid"], metadata.get("generation"), accepted_names(crd), is_true(crd, "Terminating"))
         made = self._made.get(metadata["name"])
@@ -146,7 +146,7 @@ class Definitions:
             try:
                 made = (state, custom_kinds.served(crd))
             except Exception as error:  # one that an older version took and this one cannot serve must not stop all
-                _log.error("a definition cannot be served", definition=metadata["name"], error=error)
+                _log.error("CustomResourceDefinition cannot be served", definition=metadata["name"], error=error)
                 made = (state, [])
             self._made[metadata["name"]] = made
         return made[1]
@@ -162,7 +162,7 @@ class Definitions:
             except (Changed, NotThere, TooSlow, Expired):
                 continue  # somebody else was faster: look again
             except StoreError as error:
-                _log.warning("the objects of a definition cannot be deleted", definition=name, error=error)
+                _log.warning("objects of a CustomResourceDefinition cannot be deleted", definition=name, error=error)
                 await self._clock.sleep(_RETRY_SECONDS)
 
     async def _cleaned(self, name: str) -> bool:

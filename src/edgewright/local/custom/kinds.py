@@ -31,7 +31,7 @@ _SCALE = Kind(group="autoscaling", version="v1", kind="Scale", plural="scales")
 
 
 def served(crd: RawObject) -> list[Served]:
-    """The kinds that a definition asks for, one a version that is served; its names should be accepted."""
+    """The kinds that a definition asks for, one per version that is served; its names should be accepted."""
     spec = crd["spec"]
     names = _names(crd)
     versions = Versions(crd)

@@ -1,6 +1,6 @@
 """What the scale subresource of a custom kind asks of its objects: numbers of replicas and a selector that is text.
 
-`kinds` calls it with every write of a kind that can be scaled; the schema has its own say beside it.
+`kinds` calls it with every write of a kind that can be scaled; the schema has its own say next to it.
 """
 
 from __future__ import annotations

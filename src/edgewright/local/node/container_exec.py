@@ -1,6 +1,6 @@
-"""Runs one command beside a container's program: in its mount namespace, as its user, with its environment.
+"""Runs one command next to a container's program: in its mount namespace, as its user, with its environment.
 
-The node starts it as `python -I -S beside.py ORDER` for exec probes. It becomes the command and never returns.
+The node starts it as `python -I -S container_exec.py ORDER` for exec probes. It becomes the command and never returns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the node keeps on disk of each Pod: a folder a Pod, in it one a container, in it one an attempt to run it.
+"""What the node keeps on disk of each Pod: a folder per Pod, in it one per container, in it one per attempt to run it.
 
 The folder is the truth about what has run: it is written before anything is started, read when the node starts, and
 survives both the node and the API server. Files are replaced whole, never changed. Reading and writing of folders only:
@@ -113,7 +113,7 @@ class AttemptFolder:
     """The folder of one attempt to run a container."""
 
     scratch = {"tmp": "/tmp", "var-tmp": "/var/tmp"}  # noqa: S108 - where a container sees folders of its own
-    """Folders for what a program writes beside its volumes, each new for every attempt, and where it finds them."""
+    """Folders for what a program writes next to its volumes, each new for every attempt, and where it finds them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -156,7 +156,7 @@ class Forwarder:
         listener.live -= 1
         self._connections.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("a connection could not be forwarded", bind=str(listener.bind), error=error)
+            _log.error("connection could not be forwarded", bind=str(listener.bind), error=error)
 
 
 @dataclass
@@ -214,7 +214,11 @@ class _Listener:
             if route.admits(peer):
                 return route
         self.forwarder.count("refused")
-        self._repeated.warning("a stranger was refused", at=str(self.bind), error=f"{peer} is in no source range")
+        self._repeated.warning(
+            "connection refused: not in loadBalancerSourceRanges",
+            at=str(self.bind),
+            error=f"{peer} is in no source range",
+        )
         return None
 
     def _datagram_route(self, peer: str) -> Backend | None:
@@ -260,7 +264,9 @@ class _Listener:
                 async with asyncio.timeout(self.forwarder.limits.connect_seconds):
                     return await asyncio.open_connection(*backend, limit=_CHUNK)
         self.forwarder.count("unreachable")
-        self._repeated.warning("nobody who serves can be reached", at=str(self.bind), error=str(list(backends)))
+        self._repeated.warning(
+            "no endpoint of the Service can be reached", at=str(self.bind), error=str(list(backends))
+        )
         return None
 
 

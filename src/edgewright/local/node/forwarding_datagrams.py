@@ -123,7 +123,7 @@ class _Association(asyncio.DatagramProtocol):
         self._listener.answer(data, self._peer)
 
     def error_received(self, exc: Exception) -> None:  # noqa: ARG002
-        """Nobody listens there: the next datagram of the peer is routed anew."""
+        """Nobody listens there: the next datagram of the peer is routed again."""
         self.close()
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """What a Pod needs next: which containers to start, stop or kill, when to look again, and in which phase it is.
 
 Pure functions from the Pod, what has run so far and the time; `pod_loop` carries the plan out, `status` shows it.
-The rules are the kubelet's: init containers one by one, sidecars before and beside the others, restarts after a
+The rules are the kubelet's: init containers one by one, sidecars before and next to the others, restarts after a
 back-off that doubles, a program gets its grace period before it is killed.
 """
 

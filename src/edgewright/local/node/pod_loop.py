@@ -33,7 +33,7 @@ from edgewright.runtime.objects import Key, RawObject
 from edgewright.runtime.patches import merge_diff
 
 _GONE_GRACE = 2.0  # what a Pod gets whose object is gone already
-_REBOOTED = "the machine was started anew while the Pod ran, and what ran in it is gone"
+_REBOOTED = "the machine was started again while the Pod ran, and what ran in it is gone"
 _UNKNOWN = "the Pod ran on this node before, which has no record of it any more: it is not run a second time"
 _LATE = "Pod was active on the node longer than the specified deadline"
 
@@ -92,7 +92,7 @@ class Reconciler:
                 try:
                     await self._starter.make_volumes(pod, run.record, run.folder)
                 except (Missing, OSError, KubernetesError) as error:
-                    _log.warning("the volumes of a Pod are not up to date", pod=run.key, error=str(error))
+                    _log.warning("volumes of the Pod are not up to date", pod=run.key, error=str(error))
 
     # --- Pods that are gone, refused or lost -------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Reconciler:
     def _say_failed(self, pod: Pod, start: Start, reason: str, message: str) -> None:
         text = f"Failed to pull image: {message}" if reason == "ErrImagePull" else f"Error: {message}"
         self._recorder.record(pod, "Warning", "Failed", text)
-        _log.warning("a container cannot be started", pod=pod.key, container=start.container["name"], error=message)
+        _log.warning("container cannot be started", pod=pod.key, container=start.container["name"], error=message)
 
     def _say_started(self, pod: Pod, run: Run, start: Start, shim: int) -> None:
         name, image = start.container["name"], start.container.get("image", "")

@@ -44,7 +44,7 @@ class Pod(Resource, frozen=True, gc=False, kw_only=True):
 
     @property
     def containers(self) -> list[RawObject]:
-        """The containers that make the Pod."""
+        """The containers that create the Pod."""
         return list(self.spec.get("containers") or ())
 
     @property
@@ -74,7 +74,7 @@ class Pod(Resource, frozen=True, gc=False, kw_only=True):
 
 
 def is_sidecar(container: RawObject) -> bool:
-    """Whether an init container runs on beside the others."""
+    """Whether an init container runs on next to the others."""
     return container.get("restartPolicy") == "Always"
 
 

@@ -1,4 +1,4 @@
-"""Asks a container one probe's question: a connection, a request, or a command beside the program.
+"""Asks a container one probe's question: a connection, a request, or a command next to the program.
 
 `probes` calls it and minds the time. A command runs as the container's user, in its environment and with its root; it
 gets one second or what the probe says, and is killed after that.
@@ -19,7 +19,7 @@ from edgewright.local.node.processes import open_process
 from edgewright.local.node.runs import Runs
 from edgewright.runtime.objects import RawObject
 
-BESIDE = Path(__file__).with_name("beside.py")
+CONTAINER_EXEC = Path(__file__).with_name("container_exec.py")
 _MAX_OUTPUT = 1024
 
 
@@ -40,7 +40,7 @@ class Asker:
         return f"probes of the kind {', '.join(probe)} are not supported by this node"
 
     async def _run(self, asked: ProbeTarget, command: list[str]) -> str | None:
-        """Runs a command beside the container's program; None where it ended well."""
+        """Runs a command next to the container's program; None where it ended well."""
         attempt = asked.attempt
         run = self._runs.get(asked.pod.uid)
         main = attempt.state.main if attempt.state else None
@@ -53,7 +53,7 @@ class Asker:
         folder = run.folder.attempt(asked.container["name"], attempt.number).path
         order = json.dumps({"order": str(folder / "order.json"), "pid": main.pid, "command": command})
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", "-B", str(BESIDE), order,
+            sys.executable, "-I", "-S", "-B", str(CONTAINER_EXEC), order,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
             env={}, start_new_session=True,
         )  # fmt: skip

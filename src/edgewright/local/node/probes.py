@@ -1,7 +1,7 @@
 """Startup, readiness and liveness: asks containers how they are, and says when one changes its mind.
 
 One task a probe of a container that runs; the reconciler reads what they found and hears of every change. Probes are
-tcpSocket, httpGet (on the Pod's own address) and exec. After a restart of the node they begin anew.
+tcpSocket, httpGet (on the Pod's own address) and exec. After a restart of the node they begin again.
 """
 
 from __future__ import annotations

@@ -134,13 +134,13 @@ class Registration:
             except NotFound:
                 await self._register_again()
             except KubernetesError as error:
-                self._repeated.warning("the heartbeat failed, trying again", node=self._name, error=str(error))
+                self._repeated.warning("node heartbeat failed; retrying", node=self._name, error=str(error))
 
     async def _register_again(self) -> None:
         try:
             await self.register()
         except KubernetesError as error:
-            self._repeated.warning("the node cannot be registered, trying again", node=self._name, error=str(error))
+            self._repeated.warning("node cannot be registered; retrying", node=self._name, error=str(error))
 
     async def _tell(self) -> None:
         """Writes the status where it is another than the server's, heartbeat times included."""
@@ -166,7 +166,7 @@ class Registration:
             await self._make_lease(spec)
 
     async def _make_lease(self, spec: RawObject) -> None:
-        node = await self._nodes.get(Key("", self._name))  # gone: NotFound again, and it is registered anew
+        node = await self._nodes.get(Key("", self._name))  # gone: NotFound again, and it is registered again
         owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
         metadata = {"name": self._name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
         try:

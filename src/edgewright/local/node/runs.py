@@ -37,7 +37,7 @@ class Run:
     record: PodRecord
     folder: PodFolder
     lost: bool = False
-    """Whether the machine was started anew since: what ran is gone."""
+    """Whether the machine was started again since: what ran is gone."""
     volumes_made: float | None = None
     written: Pod | None = None
     """The Pod as the API server answered our last write of its status."""
@@ -93,7 +93,7 @@ class Runs:
             if record.address:
                 self._addresses.keep(record.uid, record.address)
             run = self._runs[record.uid] = Run(record, folder, lost=record.boot != self._boot)
-            _log.info("found a Pod of an earlier life", pod=run.key, lost=run.lost)
+            _log.info("found a Pod started before the restart", pod=run.key, lost=run.lost)
 
     def __iter__(self) -> Iterator[Run]:
         """All of them, in a snapshot."""
@@ -104,7 +104,7 @@ class Runs:
         return self._runs.get(uid)
 
     def named(self, key: Key) -> list[Run]:
-        """Those of this name: one, or an older one beside it that is on its way out."""
+        """Those of this name: one, or an older one next to it that is on its way out."""
         return [run for run in self._runs.values() if run.key == key]
 
     def take_in(self, pod: Pod, record: PodRecord) -> Run:
@@ -156,7 +156,7 @@ class Runs:
         if again is not None and again.end is not None:
             return again  # it was written between the two looks
         if known and state.main is not None and kill_session(state.main):
-            _log.warning("a container was left without its shim and was killed", pod=run.key, container=name)
+            _log.warning("container without its shim was killed", pod=run.key, container=name)
         folder.write_end(Exit(code=137, finished=time.time_ns(), started=state.started, lost=True))
         return folder.read() or attempt
 

@@ -2,7 +2,7 @@
 
 `ServiceForwarder.add` registers a controller that reads Services and EndpointSlices, writes the address to the
 Service's status, and tells `forwarding` what to listen for: the LoadBalancer address, the ClusterIP where that is a
-loopback address, and node ports on 127.0.0.1. Beside a real API server, which takes no loopback address into an
+loopback address, and node ports on 127.0.0.1. Next to a real API server, which takes no loopback address into an
 EndpointSlice, it also reads the Pods of its own node. What a Service waits for is an Event on it. It never writes Pods.
 """
 

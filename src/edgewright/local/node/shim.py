@@ -1,4 +1,4 @@
-"""The small program beside each container: it starts the process, keeps its output and notes how it ended.
+"""The small program next to each container: it starts the process, keeps its output and notes how it ended.
 
 The node starts it as `python -I -S shim.py FOLDER` and may die, restart or be replaced meanwhile: all that matters is
 in the folder. `order.json` says what to run; `state.json` is made once, before the program is let go, and names both

@@ -30,7 +30,7 @@ class Missing(Exception):
 
 
 class Tokens:
-    """The tokens of all Pods; each is asked for anew when four fifths of its life are over."""
+    """The tokens of all Pods; each is asked for again when four fifths of its life are over."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client

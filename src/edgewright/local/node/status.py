@@ -31,7 +31,7 @@ class Shown:
     messages: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """Termination messages by container and attempt."""
     problems: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Why containers could not be started, beside what the plan says."""
+    """Why containers could not be started, besides what the plan says."""
     reason: str = ""
     message: str = ""
 

@@ -1,8 +1,8 @@
 """The volumes of a Pod as folders, and where its containers see them.
 
 `container_start` makes them before the first container and renews them from time to time; `mountspace` puts them in
-place. The files of a ConfigMap or Secret are changed as the kubelet changes them: a new folder beside the old one, then
-one link that is replaced, so that a program sees all of the old content or all of the new.
+place. The files of a ConfigMap or Secret are changed as the kubelet changes them: a new folder next to the old one,
+then one link that is replaced, so that a program sees all of the old content or all of the new.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The whole way of a request: who asks, for what, is it served, what is done, how is it answered.
 
-`control_plane` makes one `Server` and opens its port. Each step is a module beside this one; a refusal of any of them
+`control_plane` makes one `Server` and opens its port. Each step is a module next to this one; a refusal of any of them
 becomes a Status here. What the documents (discovery, OpenAPI) say is kept until the kinds change.
 """
 
@@ -113,7 +113,7 @@ class Server:
         except (asyncio.CancelledError, ConnectionResetError):
             raise
         except Exception as error:
-            log.error("a request failed", method=request.method, path=request.path, error=error)  # noqa: TRY400 - it has the traceback
+            log.error("request failed", method=request.method, path=request.path, error=error)  # noqa: TRY400 - it has the traceback
             return _status(internal_error(f"{type(error).__name__}: the server's log says more"), request)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:

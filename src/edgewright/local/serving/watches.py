@@ -1,7 +1,8 @@
 """Watches: the changes of a selection of objects as a stream of events that ends when the client or a limit says so.
 
-`server` opens one a request and writes what it yields. With selectors an object that comes into the selection is added
-and one that leaves it is deleted, whatever happened to it. A client that does not read is cut, never buffered for ever.
+`server` opens one per request and writes what it yields. With selectors an object that comes into the selection is
+added and one that leaves it is deleted, whatever happened to it. A client that does not read is cut, never buffered for
+ever.
 """
 
 from __future__ import annotations

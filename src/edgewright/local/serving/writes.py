@@ -243,7 +243,7 @@ class Writes:
         prefix = metadata.of(obj).get("generateName") if not metadata.of(obj).get("name") else None
         write = self._write(asked, "create")
         for attempt in range(1, _NAMES_TRIED + 1):
-            new = obj if prefix is None else copy.deepcopy(obj)  # with another name it begins anew
+            new = obj if prefix is None else copy.deepcopy(obj)  # with another name it begins again
             said = [*warnings, *self._prepared_new(asked, new, write, owned=owned)]
             name = metadata.of(new)["name"]
             key = StoreKey(served.storage, asked.namespace if served.kind.namespaced else "", name)
@@ -330,7 +330,7 @@ class Writes:
         )
 
     def _check_absent(self, asked: WriteRequest, obj: RawObject) -> None:
-        """Refuses to make an object by an update that takes it to be a certain one."""
+        """Refuses to create an object by an update that takes it to be a certain one."""
         if uid := metadata.of(obj).get("uid"):
             raise conflict(asked.served.kind, asked.name, precondition(asked, uid, ""))
         _check_number(metadata.of(obj).get("resourceVersion") or "")

@@ -67,7 +67,7 @@ def pod_row(pod: RawObject, now: datetime) -> list[Any]:
 
 
 def row_conditions(pod: RawObject) -> list[RawObject]:
-    """What a row says beside its cells: that the Pod has ended, and how."""
+    """What a row says besides its cells: that the Pod has ended, and how."""
     phase = (pod.get("status") or {}).get("phase", "")
     if phase not in _ENDED:
         return []

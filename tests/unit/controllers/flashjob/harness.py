@@ -132,7 +132,7 @@ async def operating(
     after: bool = False,
     lease: LeaseSettings | None = None,
 ) -> AsyncIterator[Operator]:
-    """Runs an operator with fresh caches beside the block; it dies at its write number `at`, where there is one."""
+    """Runs an operator with fresh caches next to the block; it dies at its write number `at`, where there is one."""
     manager = Manager(Client(config), lease=lease)
     mortal = Mortal(manager.client, at=at, after=after)
     context = Context(manager, settings, SystemClock())

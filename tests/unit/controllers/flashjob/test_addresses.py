@@ -171,7 +171,7 @@ def test_why_a_device_waits_is_shown_with_its_service_and_when_it_is_tried_again
 
 def test_that_it_waits_for_a_place_does_not_hide_that_it_waits_for_an_address() -> None:
     each = standings({"a": named("a", claimed(waits=2, not_before=LATE))})
-    status = status_of(MANY, each, observed=NOW, now=LATE, waiting={"a": "waits for a place"})
+    status = status_of(MANY, each, observed=NOW, now=LATE, waiting={"a": "waiting for a free slot"})
     shown = {device.uuid: device.message for device in status.devices}
     assert shown["a"] == "no address for Service job-service-a in 600 s; tried again as soon as there is a place"
 
@@ -222,7 +222,7 @@ def test_a_job_that_does_not_get_on_for_want_of_addresses_says_so(
     assert ("load balancer" in status.message) is (reason == "NoAddress")
 
 
-REFUSED = "the Pod cannot be made: exceeded quota"
+REFUSED = "the Pod cannot be created: exceeded quota"
 
 
 @pytest.mark.parametrize(

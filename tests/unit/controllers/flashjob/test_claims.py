@@ -95,7 +95,7 @@ async def test_a_server_that_is_away_ends_the_pass(tmp_path: Path, monkeypatch: 
         read = msgspec.convert(await here.make_device("dev"), Device)
 
         async def away(*_: Any, **__: Any) -> Device:
-            raise Unreachable("it is away")
+            raise Unreachable("it is unavailable")
 
         monkeypatch.setattr(context.client.of(Device), "patch", away)
         with pytest.raises(Unreachable):

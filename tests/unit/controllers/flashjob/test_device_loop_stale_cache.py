@@ -158,7 +158,7 @@ async def test_a_server_that_will_not_make_a_pod_fails_the_attempt_with_its_word
             await on.settled("d1")
         (one,) = (await on.status("d1")).records
         assert one.outcome == Outcome.FAILED
-        assert "the Pod cannot be made" in one.message
+        assert "the Pod cannot be created" in one.message
         assert "serviceaccount" in one.message
 
 

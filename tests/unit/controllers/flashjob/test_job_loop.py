@@ -126,7 +126,7 @@ async def test_a_device_that_another_job_has_is_waited_for_and_its_job_named(tmp
             await claimed(here, "one")
             await here.make_job("second", "one", version="2.0.0")
             status = await here.shown(lambda status: status["devices"][0]["message"], "second")
-            assert status["devices"][0]["message"] == "waits for job first in namespace default, which is flashing it"
+            assert status["devices"][0]["message"] == "waiting for job first in namespace default, which is flashing it"
             assert (await claims(here))["one"]["job"]["name"] == "first"
             here.flashing = True
             await here.shown(completed, "second")
@@ -257,7 +257,7 @@ async def test_a_device_that_nobody_discovers_is_not_found_and_flashed_once_it_i
         await here.make_job("job", "one", "two")
         async with here.operating():
             waiting = await here.shown(lambda status: status["progress"] == "1/2")
-            assert (waiting["phase"], waiting["devices"][0]["message"]) == ("InProgress", "waits to be discovered")
+            assert (waiting["phase"], waiting["devices"][0]["message"]) == ("InProgress", "waiting to be discovered")
             await here.change(f"{JOBS}/job", {"spec": {"discoveryTimeoutSeconds": 0}})
             failed = await here.shown(lambda status: status["phase"] == "Failed")
             assert failed["devices"][0]["outcome"] == "not-found"

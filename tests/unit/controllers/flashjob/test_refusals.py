@@ -169,7 +169,7 @@ async def test_what_cannot_be_made_for_now_gives_its_place_to_others_and_uses_up
         claim = status.claim
         assert claim is not None
         assert (claim.attempt, claim.waits, status.records) == (1, 1, ())
-        assert claim.waits_for.endswith(f"cannot be made: {message}")
+        assert claim.waits_for.endswith(f"cannot be created: {message}")
         assert claim.not_before is not None
         assert claim.not_before > clock.now()
 

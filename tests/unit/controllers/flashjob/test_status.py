@@ -262,8 +262,12 @@ def test_the_object_stays_under_its_limit_at_five_thousand_devices(length: int) 
 def test_why_a_device_waits_is_told_by_admission_where_it_knows_more() -> None:
     place = waiting("a", device=device("a"), need=Need.START)
     timed = waiting("b", device=device("b"), need=Need.RESUME, due=NOW)
-    status = shown(place, timed, waiting("c"), waiting={"a": "waits for a place", "b": "waits for a place"})
-    assert [each.message for each in status.devices] == ["waits for a place", "has not started", "has not started"]
+    status = shown(place, timed, waiting("c"), waiting={"a": "waiting for a free slot", "b": "waiting for a free slot"})
+    assert [each.message for each in status.devices] == [
+        "waiting for a free slot",
+        "has not started",
+        "has not started",
+    ]
 
 
 def test_times_are_those_of_the_first_start_and_the_last_end() -> None:

@@ -53,8 +53,8 @@ def says(status: dict[str, Any], words: str) -> bool:
     return all(words in each["message"] for each in status["devices"])
 
 
-ITS_POD = "Pod job-flashing-pod-u1 of the original operator is flashing it and is waited for"
-OF_ANOTHER = "waits for Pod job-flashing-pod-u1 of the original operator in namespace default, which is flashing it"
+ITS_POD = "Pod job-flashing-pod-u1 of the original operator is flashing it and is still running"
+OF_ANOTHER = "waiting for Pod job-flashing-pod-u1 of the original operator in namespace default, which is flashing it"
 
 
 @pytest.mark.parametrize("uuids", [("u1", "u2"), ("u2", "u1"), ("u2",)], ids=["first", "last", "not named any more"])

@@ -213,7 +213,7 @@ def test_an_attempt_that_was_given_up_is_followed_by_a_check_again(
 # --- who waits for it -----------------------------------------------------------------------------------------------
 
 POD = Awaited(pod=Key("default", "p"), job="job-uid", devices=frozenset({"dev"}), endpoint="192.0.2.1")
-WHY = "waits for Pod p of the original operator in namespace default, which is flashing it"
+WHY = "waiting for Pod p of the original operator in namespace default, which is flashing it"
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ LATE = Report(outcome=Outcome.TIMED_OUT, message="it took too long", written=Tru
 
 
 def beside(flasher: ContainerState, *, marks: dict[str, str] | None = None) -> tuple[Situation, Pod]:
-    """A device whose Pod has somebody else's flasher in this state, and beside it ours, which has ended."""
+    """A device whose Pod has somebody else's flasher in this state, and next to it ours, which has ended."""
     asked = samples.a_job(flashjob_pod_image="registry.example/nobody:1")
     claim = samples.a_claim(asked)
     device = samples.a_device(claim)

@@ -161,7 +161,7 @@ NEW_APPLICATION = sighting("u9", configuration="lamps", APPLICATION_TYPE="Lamp")
         "it is being flashed",
         "it is being flashed and still found as it was",
         "both are found long after the flash: they are two",
-        "it was away for long",
+        "it was unavailable for long",
     ],
 )
 def test_a_flash_that_changes_the_application_does_not_make_another_device(

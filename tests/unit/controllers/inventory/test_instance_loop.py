@@ -384,7 +384,7 @@ async def test_of_two_devices_that_may_be_meant_the_oldest_is_taken_and_it_is_sa
             await it.sees("http-1")
             devices = await it.settled(lambda found: any(each.status.instances for each in found.values()))
             assert not devices["b"].status.instances
-            assert "several Devices may be meant" in caplog.text
+            assert "several Devices match" in caplog.text
 
 
 async def test_two_devices_that_tell_the_same_serial_are_one_and_it_is_said(
@@ -395,7 +395,7 @@ async def test_two_devices_that_tell_the_same_serial_are_one_and_it_is_said(
         await it.settled(has(first))
         second = await it.sees("http-2", SERIAL="s1", HOST_ENDPOINT="10.0.0.8")
         await it.settled(has(first, second))
-        assert "a serial is told from several endpoints" in caplog.text
+        assert "one serial number reported from several endpoints" in caplog.text
         assert await it.quiet()
 
 

@@ -200,7 +200,7 @@ async def test_what_another_device_tells_is_not_taken_and_it_is_said_once(
         await desk.clock.advance(EVERY)
     assert is_true(desk.get().status.conditions, DIFFERS)
     assert (desk.get().status.version, desk.get().status.last_seen) == ("0.9", None)
-    assert caplog.text.count("another device answers than is recorded") == 1
+    assert caplog.text.count("a different device answers at the recorded endpoint") == 1
     assert len(desk.writes) == 1
 
 

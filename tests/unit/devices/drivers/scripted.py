@@ -43,7 +43,7 @@ _numbers = itertools.count(1)
 
 
 def own_address() -> str:
-    """A loopback address that no other test has, in this process or beside it."""
+    """A loopback address that no other test has, in this process or next to it."""
     return f"127.46.{os.getpid() % 250}.{next(_numbers)}"
 
 

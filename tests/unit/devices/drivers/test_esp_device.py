@@ -291,7 +291,7 @@ class TestTheRestart:
         )
         await around.until("waiting for the device to restart")
         await device.vanish()
-        await around.until("the device is away")
+        await around.until("the device is unavailable")
         device.pages["/info"] = page(500)
         await device.appear(address, 8080)
         await around.until("the device answers oddly: it answers /info with HTTP 500")
@@ -326,7 +326,9 @@ class TestTheRestart:
             pytest.param(ConnectionRefusedError(errno.ECONNREFUSED, "refused"), True, id="nobody listens there"),
             pytest.param(TimeoutError("silent"), True, id="silence"),
             pytest.param(OSError(errno.EHOSTUNREACH, "no route to host"), True, id="no such host"),
-            pytest.param(OSError(errno.ENETUNREACH, "network is unreachable"), False, id="our own network is away"),
+            pytest.param(
+                OSError(errno.ENETUNREACH, "network is unreachable"), False, id="our own network is unavailable"
+            ),
             pytest.param(OSError(errno.EMFILE, "too many open files"), False, id="our own machine is out of files"),
         ],
     )

@@ -28,7 +28,7 @@ from edgewright.devices.timescale import TIME_SCALE
 from tests.harness.waiting import wait_until_async
 
 SCALE = 0.02
-# Devices dial port 4433 and no other, so every flasher has an address of its own, also beside other runs of the suite.
+# Devices dial port 4433 and no other, so every flasher has an address of its own, also next to other runs of the suite.
 ADDRESSES = (f"127.33.{os.getpid() % 250}.{number}" for number in itertools.count(1))
 
 

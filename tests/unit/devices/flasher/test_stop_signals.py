@@ -1,4 +1,4 @@
-"""How a run hears that it shall end."""
+"""How a run hears that it must end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The role verify: what is proven beside a foreign flasher, whatever that one says of itself."""
+"""The role verify: what is proven next to a foreign flasher, whatever that one says of itself."""
 
 from __future__ import annotations
 

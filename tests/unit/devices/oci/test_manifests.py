@@ -51,7 +51,7 @@ def test_the_entry_for_the_device_is_picked_however_it_is_written(device: str) -
         ([entry("linux/amd64"), entry(None, annotations=ATTESTATION)], "esp32"),
         ([entry("custom/esp32")], ""),
     ],
-    ids=["of a machine", "of no platform", "beside an unknown", "beside an attestation", "of a device not known"],
+    ids=["of a machine", "of no platform", "next to an unknown", "next to an attestation", "of a device not known"],
 )
 def test_the_only_entry_is_picked_where_none_is_for_devices(entries: list[Descriptor], device: str) -> None:
     assert pick_entry(index(*entries), device, "it") is entries[0]

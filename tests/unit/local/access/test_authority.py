@@ -1,4 +1,4 @@
-"""The control plane's own authority: its files, whom they convince, and when they are made anew."""
+"""The control plane's own authority: its files, whom they convince, and when they are made again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods: binding, the end of their lives, what their node may report, and what admission does beside defaults."""
+"""Pods: binding, the end of their lives, what their node may report, and what admission does next to defaults."""
 
 from __future__ import annotations
 

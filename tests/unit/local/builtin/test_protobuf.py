@@ -115,7 +115,7 @@ def test_a_quantity_is_the_text_that_was_meant() -> None:
 @pytest.mark.parametrize(
     "groups",
     [
-        pytest.param(field(4, 1) + field(4, 300), id="one a field"),
+        pytest.param(field(4, 1) + field(4, 300), id="one per field"),
         pytest.param(field(4, varint(1) + varint(300)), id="packed"),
     ],
 )

@@ -71,7 +71,7 @@ class Miniature:
 
     @property
     def writes(self) -> list[tuple[str, str]]:
-        """What was asked beside reads and events."""
+        """What was asked next to reads and events."""
         return [each for each in self.asked if each[0] != "GET" and not each[1].endswith("/events")]
 
     def refuse(self, method: str, path: str, code: int, reason: str, *, times: int = 1) -> None:
@@ -308,7 +308,7 @@ def client_of(server: Miniature) -> Client:
 async def controlled(
     server: Miniature, add: Callable[[Manager], Any], *, clock: Clock | None = None
 ) -> AsyncIterator[Any]:
-    """Runs a manager with what `add` registers, and beside it what `add` returns; gives that."""
+    """Runs a manager with what `add` registers, and next to it what `add` returns; gives that."""
     manager = Manager(client_of(server), clock=clock, drain_seconds=1)
     added = add(manager)
     tasks = [asyncio.create_task(manager.run())]

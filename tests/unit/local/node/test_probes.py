@@ -113,7 +113,7 @@ async def test_a_container_that_fails_its_probe_too_often_must_be_ended(kind: st
         await here.clock.advance(1)
         assert here.probes.failing("u") == {"main"}
         here.follow(probed(**{kind: {}}), main=[ran(1)])
-        assert here.probes.failing("u") == frozenset(), "the next attempt begins anew"
+        assert here.probes.failing("u") == frozenset(), "the next attempt begins again"
 
 
 async def test_an_answer_that_does_not_come_in_time_is_a_failure() -> None:

@@ -69,7 +69,7 @@ async def test_pages_of_all_namespaces_have_every_object_once(tmp_path: Path) ->
         pytest.param(token(start="a/b/c\0"), id="a start too deep"),
         pytest.param(token(start="../a\0"), id="a start outside"),
         pytest.param(token(start="other/a\0"), id="a start in another namespace"),
-        pytest.param(token() + "&resourceVersion=1", id="a version beside it"),
+        pytest.param(token() + "&resourceVersion=1", id="a version next to it"),
     ],
 )
 async def test_a_page_token_that_the_server_did_not_make_is_refused(tmp_path: Path, given: str) -> None:

@@ -26,7 +26,7 @@ ENVIRONMENT = engine.Environment(("self", "oldSelf"), OVERLOADS)
 _PREPARED = engine.Environment(
     ("self", "oldSelf", "hasOldSelf"), OVERLOADS, extensions=(*engine.EXTENSIONS, "encoders")
 )
-"""What the expressions that are put before rules may use beside that."""
+"""What the expressions that are put before rules may use besides that."""
 _MAX_MESSAGE = 5 * 1024
 _MAX_LENGTH = 5.0
 """The seconds after which no further rule is asked of an object."""

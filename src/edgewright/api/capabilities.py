@@ -1,0 +1,96 @@
+"""What the operator can do, by name: each capability with the kinds that it brings and the rights that it needs.
+
+`edgewright run --controllers`, `edgewright crds` and the manifests in config/ read these, so that an installation of
+one capability has the kinds and the rights of that one alone. A capability is declared here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from edgewright.api.crd import CustomResource
+from edgewright.api.device import Device
+from edgewright.api.flashjob import FlashJob
+
+READ: Final = ("get", "list", "watch")
+"""The verbs of a cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A right in all namespaces, as a ClusterRole grants it, and why the operator needs it."""
+
+    groups: tuple[str, ...] = ("",)
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capability:
+    """One thing that the operator does, which an installation has or has not."""
+
+    name: str
+    summary: str
+    kinds: tuple[type[CustomResource], ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+
+FLASHJOB: Final = Capability(
+    name="flashjob",
+    summary="firmware for microcontrollers: FlashJob, and the inventory of Devices",
+    kinds=(FlashJob, Device),
+    rules=(
+        Rule(
+            groups=(FlashJob.kind.group,),
+            resources=(FlashJob.kind.plural,),
+            verbs=(*READ, "patch", "update", "delete"),
+            why="reads the jobs, puts its finalizer on them, and deletes those whose ttl is over",
+        ),
+        Rule(
+            groups=(FlashJob.kind.group,),
+            resources=(f"{FlashJob.kind.plural}/status", f"{FlashJob.kind.plural}/finalizers"),
+            verbs=("get", "patch", "update"),
+            why="writes the status, and owns the Pods and Services of a job",
+        ),
+        Rule(
+            groups=(Device.kind.group,),
+            resources=(Device.kind.plural, f"{Device.kind.plural}/status"),
+            verbs=(*READ, "create", "patch", "update", "delete"),
+            why="keeps the inventory: one Device per physical device, its claim and its records",
+        ),
+        Rule(groups=("akri.sh",), resources=("instances",), verbs=READ, why="finds the devices that Akri discovered"),
+        Rule(
+            resources=("pods", "services"),
+            verbs=(*READ, "create", "patch", "update", "delete"),
+            why="runs one flash Pod behind one Service per device",
+        ),
+        Rule(resources=("secrets",), verbs=("get",), why="sees whether the Secrets that a job names have their keys"),
+        Rule(resources=("namespaces", "nodes"), verbs=("get",), why="sees whether a namespace goes and a node is out"),
+        Rule(
+            groups=("coordination.k8s.io",),
+            resources=("leases",),
+            verbs=("get", "list"),
+            why="waits while the original FlashJob operator holds its Lease",
+        ),
+    ),
+)
+
+CAPABILITIES: Final = (FLASHJOB,)
+"""All that there are, in the order in which they are named to people."""
+
+
+def kinds_of(capabilities: Iterable[Capability]) -> tuple[type[CustomResource], ...]:
+    """The kinds that these bring, each once."""
+    return tuple(dict.fromkeys(kind for each in capabilities for kind in each.kinds))
+
+
+def named(names: Iterable[str]) -> tuple[Capability, ...]:
+    """The capabilities of these names, in our order; ValueError says which name is unknown and which there are."""
+    wanted = set(names)
+    known = [each.name for each in CAPABILITIES]
+    if unknown := sorted(wanted.difference(known)):
+        raise ValueError(f"{unknown[0]!r} is not one of {', '.join(known)}")
+    return tuple(each for each in CAPABILITIES if each.name in wanted)
