@@ -199,6 +199,7 @@ lock: build/lock/.stamp ## Refresh the locked requirements to the newest that fi
 	$(LOCK) requirements/lock.in -o requirements/lock.txt
 	$(LOCK) pyproject.toml -o requirements/run.txt
 	$(LOCK) requirements/dev.in -o requirements/dev.txt
+	$(LOCK) requirements/verify.in -o requirements/verify.txt
 	$(LOCK) requirements/bench.in -o requirements/bench.txt
 	$(LOCK) hack/kubernetes/requirements-go.in -o hack/kubernetes/requirements-go.txt
 
@@ -209,6 +210,11 @@ venv: .venv/.stamp ## Set up .venv with the locked tools and this package in it;
 	$(call virtual_environment,.venv)
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What suites on real parts need besides, in the same environment; demo and `make test` do without.
+.venv/.verify.stamp: .venv/.stamp requirements/verify.txt
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/verify.txt
 	@touch $@
 
 build/bench/.stamp: requirements/bench.txt pyproject.toml

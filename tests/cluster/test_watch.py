@@ -202,7 +202,7 @@ async def test_an_object_that_does_not_decode_is_reported_once_and_the_rest_goes
     api_server: ApiServer, namespace: str, streams: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def reports() -> list[logging.LogRecord]:
-        return [each for each in caplog.records if "cannot be read" in each.getMessage()]
+        return [each for each in caplog.records if "cannot be decoded" in each.getMessage()]
 
     async with connected(api_server) as client:
         await install(client, Loose)
@@ -256,7 +256,7 @@ async def test_an_object_that_does_not_decode_is_reported_once_however_often_it_
                 await eventually(functools.partial(lambda before: cache.relists > before, times), what="a new list")
             assert cache.relists == 2
             assert len(cache.unread) == 1
-        assert sum("cannot be read" in each.getMessage() for each in caplog.records) == 1
+        assert sum("cannot be decoded" in each.getMessage() for each in caplog.records) == 1
 
 
 # A network that misbehaves
