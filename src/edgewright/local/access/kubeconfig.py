@@ -25,6 +25,7 @@ NAME: Final = "edgewright"
 """What the cluster, the user and the context are called."""
 
 _SECTIONS: Final = ("clusters", "users", "contexts")
+# PyYAML's own, as the dumper: nodes only pass through, and both must agree on what needs a tag.
 _Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: type[yaml.SafeDumper | yaml.CSafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
