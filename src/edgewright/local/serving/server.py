@@ -145,8 +145,11 @@ class Server:
     def _identify(self, request: web.BaseRequest) -> User:
         """Who asks; a connection's certificate is read once."""
         connection = request.protocol
-        peer = connection.peer() if isinstance(connection, Connection) else None
-        return self._authentication.identify(request.headers, peer)
+        if not isinstance(connection, Connection):
+            return self._authentication.identify(request.headers, None)
+        user = self._authentication.identify(request.headers, connection.peer())
+        connection.recognise()
+        return user
 
     def _route(self, call: Call) -> Callable[[Call], Awaitable[web.StreamResponse]]:
         """What is done for this method at this path."""
