@@ -74,8 +74,8 @@ def write(path: Path, content: dict[str, Any]) -> None:
 def merge(path: Path, content: dict[str, Any]) -> None:
     """Add our cluster, user and context to a file, or replace them there; all else stays as it is.
 
-    Its mode, its owner, fields that we do not know and the current context are kept; one is set where there was none.
-    Comments go, as they do with kubectl.
+    Its owner, fields that we do not know and the current context are kept; one is set where there was none. Group and
+    others lose their rights on it, since our key is in it now. Comments go, as they do with kubectl.
     """
     target = _target(path)
     with _errors(path), _locked(target):
@@ -84,7 +84,9 @@ def merge(path: Path, content: dict[str, Any]) -> None:
             return
         there = target.stat()
         merged = merged_text(path, read_bytes(target), content)
-        write_whole(target, merged, mode=stat.S_IMODE(there.st_mode), owner=(there.st_uid, there.st_gid))
+        # Whatever could be read before, an administrator's key is in it now.
+        mode = stat.S_IMODE(there.st_mode) & stat.S_IRWXU
+        write_whole(target, merged, mode=mode, owner=(there.st_uid, there.st_gid))
 
 
 def merged_text(path: Path, there: bytes, content: dict[str, Any]) -> bytes:

@@ -197,7 +197,7 @@ class Starter:
     def _told(self, container: RawObject, mounts: Sequence[Mount]) -> dict[str, str]:
         """Where a program finds by its variables what cannot be mounted; Missing where it does not understand that."""
         variables = program_for(container.get("image", ""), self._machine.told) or {}
-        if not all(mount.path in variables for mount in mounts):
+        if not all(mount.path in variables and not mount.inside for mount in mounts):
             raise Missing(
                 f"container {container['name']}: nothing can be mounted on this machine, and so it cannot have its "
                 f"volumes: {how_to_mount(root=self._root)}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import stat
 from typing import Any
@@ -79,8 +80,9 @@ class Root:
             _create(self.at(path), folder=folder)
         return self.at(path)
 
-    def bind(self, source: str, path: str, *, read_only: bool) -> None:
-        """Shows a file or folder of the machine at a path."""
+    def bind(self, source: str, path: str, *, read_only: bool, inside: str = "") -> None:
+        """Shows a file or folder of the machine at a path; `inside` names what is meant in a folder that Pods write."""
+        source = _open_inside(source, inside) if inside else source
         mount(source, self.make_place(path, folder=os.path.isdir(source)), "", _BIND | _RECURSIVE)  # noqa: PTH112
         self._volumes.append(path)
         if read_only:
@@ -151,6 +153,19 @@ class Root:
                 continue  # it went meanwhile
 
 
+def _open_inside(volume: str, path: str) -> str:
+    """What is at a path in a volume, by a descriptor: a Pod that changes the path meanwhile changes nothing here."""
+    fd = os.open(volume, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for name in path.split("/"):
+            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=fd)
+            if stat.S_ISLNK(os.fstat(fd).st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    except OSError as error:
+        raise Unmountable(error.errno, f"cannot mount {path} of a volume: {error.strerror}") from None
+    return f"/proc/self/fd/{fd}"  # it is closed with the others when the program begins
+
+
 def _make_inside(volume: str, path: str, *, folder: bool) -> str:
     """Makes a place inside a volume, as a path by which the kernel finds it again.
 
@@ -199,7 +214,8 @@ def enter(wanted: dict[str, Any]) -> None:
         root.show_alone(path)
     for each in sorted(wanted["mounts"], key=lambda each: len(each["path"])):
         # Symbolic links of the machine (/var/run, say) count in mount paths, as they do in a container's image.
-        root.bind(each["source"], os.path.realpath(each["path"]), read_only=each["readOnly"])
+        target = os.path.realpath(each["path"])
+        root.bind(each["source"], target, read_only=each["readOnly"], inside=each.get("inside", ""))
     for path in wanted.get("covered", ()):
         root.cover(path)  # last: to unfold what lies around it would uncover it
     root.move_in()

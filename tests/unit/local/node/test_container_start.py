@@ -16,7 +16,16 @@ from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.pods import Pod, is_sidecar, parse_time, rfc3339
 from edgewright.local.node.refusals import refusal
 from edgewright.local.node.sources import Missing, Sources, Tokens, pod_field, quantity, resource_field
-from edgewright.local.node.volumes import File, Owner, files_of, make_empty, mounts_of, resources_of, write_files
+from edgewright.local.node.volumes import (
+    File,
+    Owner,
+    files_of,
+    make_empty,
+    make_sub_path,
+    mounts_of,
+    resources_of,
+    write_files,
+)
 from edgewright.runtime.clock import VirtualClock
 from tests.unit.local.node import fakeapi
 from tests.unit.local.node.fakeapi import FakeApi
@@ -298,11 +307,31 @@ def test_mounts_say_what_goes_where(tmp_path: Path) -> None:
         ],
     }
     found = mounts_of(container, spec, tmp_path, {"A": "x"})
-    assert [(str(each.source.relative_to(tmp_path)), each.path, each.read_only) for each in found] == [
-        ("e", "/e", False),
-        ("e/x/deep", "/sub", False),
-        ("c/file", "/relative", True),
+    assert [(str(each.source.relative_to(tmp_path)), each.inside, each.path, each.read_only) for each in found] == [
+        ("e", "", "/e", False),
+        ("e", "x/deep", "/sub", False),
+        ("c/file", "", "/relative", True),
     ]
+    assert (tmp_path / "e" / "x" / "deep").stat().st_mode & 0o777 == 0o777
+
+
+@pytest.mark.parametrize("sub", ["link/new", "link", "a/link/new", "gone/new"])
+def test_a_link_that_a_pod_has_put_into_its_volume_leads_the_node_nowhere(tmp_path: Path, sub: str) -> None:
+    volume, outside = tmp_path / "v", tmp_path / "outside"
+    (volume / "a").mkdir(parents=True)
+    outside.mkdir()
+    for place in (volume / "link", volume / "a" / "link"):
+        place.symlink_to(outside)
+    (volume / "gone").symlink_to(outside / "not-yet")
+    with pytest.raises(Missing, match="leads out of its volume"):
+        make_sub_path(volume, sub)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_file_in_a_volume_can_be_mounted_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    make_sub_path(tmp_path, "./file")
+    assert (tmp_path / "file").read_text() == "content"
 
 
 @pytest.mark.parametrize(
