@@ -8,11 +8,11 @@ from typing import Final
 from edgewright.local.builtin import allocation, servicechecks
 from edgewright.local.builtin.allocation import Addresses, Ports, Taken
 from edgewright.local.builtin.checks import address
-from edgewright.local.builtin.rules import CORE, BuiltinRules, text_at
 from edgewright.local.errors import internal_error
 from edgewright.local.errors import invalid as invalid_object
 from edgewright.local.field_errors import invalid
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules, text_at
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import Kind, RawObject
 

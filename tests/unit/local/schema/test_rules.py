@@ -55,7 +55,7 @@ def asked(rule: str, value: Any, held: dict[str, Any] | None = None, **more: Any
         ("quantity('2').sub(1).compareTo(quantity('1')) == 0", 1),
         ("quantity('1').isGreaterThan(quantity('999m')) && quantity('1') == quantity('1000m')", 1),
         ("sign(quantity('-1')) == -1 && sign(quantity('0')) == 0", 1),
-        ("!isQuantity('1e99999') && !isQuantity('')", 1),
+        ("!isQuantity('1x') && !isQuantity('')", 1),
         ("semver('v1.02', true) == semver('1.2.0+x') && semver('v1.02', true).minor() == 2", 1),
         ("semver('1.2.3').patch() == 3 && !isSemver('1.2') && !isSemver('1-a', true)", 1),
         ("semver('1.0.0-a.1').isLessThan(semver('1.0.0-a.b'))", 1),

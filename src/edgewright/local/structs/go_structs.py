@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgewright.local.builtin import values
-from edgewright.local.builtin.fields import REFERENCE, definitions
-from edgewright.local.builtin.fields import forms as form_table
+from edgewright.local.structs import values
+from edgewright.local.structs.fields import REFERENCE, definitions
+from edgewright.local.structs.fields import forms as form_table
 from edgewright.runtime.objects import RawObject
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from edgewright.local.builtin.go_structs import WrongType, form
 from edgewright.local.errors import bad_request
 from edgewright.local.served import Rules
+from edgewright.local.structs.go_structs import WrongType, form
 from edgewright.runtime.objects import RawObject
 
 CORE = "io.k8s.api.core.v1"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from edgewright.local.builtin import quantities
+from edgewright.local import quantities
 from edgewright.local.go_format import json_number, quote
 
 Reader = Callable[[Any], Any]
