@@ -13,6 +13,8 @@ from typing import Final
 from edgewright.api.crd import CustomResource
 from edgewright.api.device import Device
 from edgewright.api.flashjob import FlashJob
+from edgewright.api.flux import Flux
+from edgewright.api.fluxsetup import FluxSetup
 
 READ: Final = ("get", "list", "watch")
 """The verbs of a cache."""
@@ -78,7 +80,56 @@ FLASHJOB: Final = Capability(
     ),
 )
 
-CAPABILITIES: Final = (FLASHJOB,)
+FLUX: Final = Capability(
+    name="flux",
+    summary="Flux mini-clusters: Flux and FluxSetup",
+    kinds=(Flux, FluxSetup),
+    rules=(
+        Rule(
+            groups=(Flux.kind.group,),
+            resources=(Flux.kind.plural, FluxSetup.kind.plural),
+            verbs=READ,
+            why="reads what is to run, and how it is set up",
+        ),
+        Rule(
+            groups=(Flux.kind.group,),
+            resources=(f"{Flux.kind.plural}/status", f"{FluxSetup.kind.plural}/status"),
+            verbs=("get", "patch", "update"),
+            why="writes the status",
+        ),
+        Rule(
+            groups=(Flux.kind.group,),
+            resources=(f"{Flux.kind.plural}/finalizers",),
+            verbs=("update",),
+            why="owns the objects of a mini-cluster",
+        ),
+        Rule(
+            resources=("configmaps", "services"),
+            verbs=(*READ, "create", "patch", "update", "delete"),
+            why="keeps the brokers' configuration, their names, and the Service of a command that serves a port",
+        ),
+        Rule(
+            groups=("apps",),
+            resources=("statefulsets",),
+            verbs=(*READ, "create", "patch", "update", "delete"),
+            why="runs the workers",
+        ),
+        Rule(
+            groups=("batch",),
+            resources=("jobs",),
+            verbs=(*READ, "create", "patch", "update", "delete"),
+            why="runs the launcher",
+        ),
+        Rule(resources=("pods",), verbs=READ, why="sees why a worker does not start, and how the command ended"),
+        Rule(
+            resources=("secrets",),
+            verbs=("get", "create", "patch"),
+            why="keeps the certificate by which the brokers of a mini-cluster know each other, by its name",
+        ),
+    ),
+)
+
+CAPABILITIES: Final = (FLASHJOB, FLUX)
 """All that there are, in the order in which they are named to people."""
 
 

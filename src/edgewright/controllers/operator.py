@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
-from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, Capability
+from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, FLUX, Capability
 from edgewright.api.probe import Asks
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
 from edgewright.controllers.flashjob.job_loop import add_jobs
 from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.inventory.instance_loop import add_inventory
+from edgewright.controllers.minicluster.loop import add_miniclusters
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.manager import Manager
@@ -47,5 +48,9 @@ def _add_flashjob(manager: Manager, settings: Settings, clock: Clock, asks: Asks
     add_jobs(manager, context, original=original)
 
 
+def _add_flux(manager: Manager, settings: Settings, clock: Clock, _asks: Asks | None) -> None:
+    add_miniclusters(manager, settings, clock)
+
+
 # A capability whose controllers need a library of their own imports them in its function: others need none of it.
-_ADD: Final[Mapping[str, Add]] = {FLASHJOB.name: _add_flashjob}
+_ADD: Final[Mapping[str, Add]] = {FLASHJOB.name: _add_flashjob, FLUX.name: _add_flux}

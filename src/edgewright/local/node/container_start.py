@@ -17,14 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgewright.local.controllers.resources import Service
 from edgewright.local.node.environment import PATH, command_line, environment
 from edgewright.local.node.folders import AttemptFolder, PodFolder, PodRecord
 from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.lifecycle import Start, Timing
 from edgewright.local.node.mount_check import how_to_mount
+from edgewright.local.node.pod_hosts import HOSTS, HostsFiles, host_name, rewrite
 from edgewright.local.node.pods import Pod
+from edgewright.local.node.service_variables import service_variables
 from edgewright.local.node.sources import Missing, Sources, Tokens
 from edgewright.local.node.volumes import Mount, Owner, files_of, make_empty, mounts_of, resources_of, write_files
+from edgewright.runtime.cache import Cache
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.objects import RawObject
@@ -81,9 +85,20 @@ def needs_scratch_of_the_machine(images: Mapping[str, Sequence[str]], shown: Seq
 class Starter:
     """Starts the containers of all Pods of a node."""
 
-    def __init__(self, client: Client, machine: Machine, *, clock: Clock, timing: Timing) -> None:
+    def __init__(
+        self,
+        client: Client,
+        machine: Machine,
+        *,
+        services: Cache[Service],
+        hosts: HostsFiles,
+        clock: Clock,
+        timing: Timing,
+    ) -> None:
         self._client = client
         self._machine = machine
+        self._services = services
+        self._hosts = hosts
         self._clock = clock
         self._timing = timing
         self._root = os.geteuid() == 0
@@ -159,8 +174,8 @@ class Starter:
         machine = self._machine
         container = start.container
         attempt = folder.attempt(container["name"], start.number)
-        host_name = str(pod.spec.get("hostname") or pod.metadata.name)
-        base = {"PATH": PATH, "HOME": "/", "HOSTNAME": host_name, **machine.environment}
+        base = {"PATH": _path(program), "HOME": "/", "HOSTNAME": host_name(pod)}
+        base |= {**service_variables(pod, self._services), **machine.environment}
         sources = self.sources(pod, record)
         values = await environment(container, sources, base=base, capacity=machine.capacity)
         mounts = mounts_of(container, pod.spec, folder.volumes, values)
@@ -180,12 +195,16 @@ class Starter:
             message = container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
             mounts.append(Mount(attempt.message_file, message, False))
             taken = {mount.path for mount in mounts}
+            if HOSTS not in taken:
+                rewrite(folder.hosts, self._hosts.content(pod, record.address))
+                mounts.append(Mount(folder.hosts, HOSTS, False))
             for name, path in attempt.scratch.items() if machine.own_scratch else ():
                 if path not in taken:
                     mounts.append(Mount(attempt.path / name, path, False))
             closed = user is not None and user["uid"] != 0
             order["root"] = {
                 "base": str(attempt.path / "base"),
+                "hostname": host_name(pod),
                 "shown": [str(path) for path in machine.shown] if closed else [],
                 "covered": [str(path) for path in (machine.directory, *machine.covered)],
                 "mounts": [mount.as_order() for mount in mounts],
@@ -256,6 +275,12 @@ def user_of(pod: Pod, container: RawObject, default: str | None) -> RawObject | 
     entry = pwd.getpwnam(default or "nobody")
     uid = entry.pw_uid if uid is None else uid
     return {"uid": uid, "gid": entry.pw_gid if gid is None else gid, "groups": groups}
+
+
+def _path(program: Sequence[str]) -> str:
+    """Where commands are found: as in an image, the folder of its own program is among the places."""
+    folder = os.path.dirname(program[0]) if program else ""  # noqa: PTH120 - a name without a folder stays one
+    return f"{PATH}:{folder}" if folder.startswith("/") and folder not in PATH.split(":") else PATH
 
 
 def _must_not_be_root(pod: Pod, container: RawObject) -> bool:

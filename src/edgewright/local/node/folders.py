@@ -216,6 +216,11 @@ class PodFolder:
         """Where its volumes lie."""
         return self.path / "volumes"
 
+    @property
+    def hosts(self) -> Path:
+        """Its hosts file."""
+        return self.path / "hosts"
+
     def attempt(self, container: str, number: int) -> AttemptFolder:
         """The folder of an attempt, there or not."""
         return AttemptFolder(self.path / "containers" / container / str(number))

@@ -17,7 +17,7 @@ import os
 import stat
 from typing import Any
 
-_NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
+_NEW_MOUNTS, _NEW_NAME, _NEW_USER = 0x00020000, 0x04000000, 0x10000000
 _READ_ONLY, _NO_SUID, _NO_DEVICES = 1, 2, 4
 _REMOUNT, _BIND, _MOVE, _RECURSIVE, _UNBINDABLE, _PRIVATE = 32, 4096, 8192, 16384, 1 << 17, 1 << 18
 _DETACH = 2
@@ -51,6 +51,13 @@ def leave_the_machines_mounts() -> None:
             with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
                 file.write(content)
     mount("none", "/", "", _RECURSIVE | _PRIVATE)
+
+
+def take_name(name: str) -> None:
+    """Gives this process and all that it starts a host name of their own; the machine keeps its own."""
+    if _libc.unshare(_NEW_NAME) != 0 or _libc.sethostname(os.fsencode(name), len(os.fsencode(name))) != 0:
+        number = ctypes.get_errno()
+        raise Unmountable(number, f"cannot have a host name of its own: {os.strerror(number)}")
 
 
 class Root:
@@ -204,11 +211,13 @@ def _create(path: str, *, folder: bool) -> None:
 def enter(wanted: dict[str, Any]) -> None:
     """Leaves the machine's mounts for a root with what is wanted in it.
 
-    `base` is an empty folder to build in; `shown` are programs' folders, `covered` those that must not be seen, and
-    `mounts` are what goes where: source, path, readOnly. Mounts come in the order of their paths' length, so that one
-    may lie inside another.
+    `base` is an empty folder to build in; `hostname` is what the machine is to be called, where it is given; `shown`
+    are programs' folders, `covered` those that must not be seen, and `mounts` are what goes where: source, path,
+    readOnly. Mounts come in the order of their paths' length, so that one may lie inside another.
     """
     leave_the_machines_mounts()
+    if wanted.get("hostname"):
+        take_name(wanted["hostname"])
     root = Root(wanted["base"])
     for path in wanted.get("shown", ()):
         root.show_alone(path)

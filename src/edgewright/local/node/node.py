@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from edgewright.local.controllers.resources import Service
 from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
 from edgewright.local.node.container_start import (
     Machine,
@@ -27,6 +28,7 @@ from edgewright.local.node.folders import AttemptFolder, NodeFolder
 from edgewright.local.node.lifecycle import Timing
 from edgewright.local.node.logserver import Found, LogServer, NoLog
 from edgewright.local.node.mount_check import closed_to_others, how_to_mount, mounts_work, where_nobody_may_enter
+from edgewright.local.node.pod_hosts import HostsFiles
 from edgewright.local.node.pod_loop import Reconciler
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.probe_actions import Asker
@@ -177,12 +179,14 @@ class Node:
     async def _follow_pods(self, machine: Machine, registration: Registration, stack: AsyncExitStack) -> None:
         boot = boot_id()
         pods = self._pods = Cache(self._client.of(Pod), fields=f"spec.nodeName={self.name}", clock=self._clock)
+        services = Cache(self._client.of(Service), clock=self._clock)
         recorder = Recorder(self._client, "edgewright-node", clock=self._clock)
         wake = _Wake()
         runs = self._runs = Runs(self._folder, self._addresses, boot=boot, changed=wake)
         stack.callback(runs.close)
         runs.find_again()
-        starter = Starter(self._client, machine, clock=self._clock, timing=self._timing)
+        hosts = HostsFiles(pods, services, lambda: {run.uid: run.folder.hosts for run in runs if _has_hosts(run)})
+        starter = Starter(self._client, machine, services=services, hosts=hosts, clock=self._clock, timing=self._timing)
         probes = Probes(
             Asker(runs).ask,
             clock=self._clock,
@@ -211,12 +215,23 @@ class Node:
             group.create_task(pods.run(), name="pods of the node")
             group.create_task(recorder.run(), name="events of the node")
             group.create_task(registration.keep(), name="heartbeat of the node")
+            group.create_task(services.run(), name="services that Pods are told of")
             await pods.wait_synced()
+            await self._wait_for(services)
+            group.create_task(hosts.keep(), name="hosts files of the node")
             group.create_task(controller.run(), name="node")
             for run in runs:
                 wake(run.key)  # also those that the server does not have any more
             group.create_task(reconciler.keep_volumes(), name="volumes of the node")
             self._ready.set()
+
+    async def _wait_for(self, services: Cache[Service]) -> None:
+        """Waits for the Services, but not for ever: a node that may not read them runs Pods all the same."""
+        try:
+            async with self._clock.timeout(self._timing.launch):
+                await services.wait_synced()
+        except TimeoutError:
+            _log.warning("Services cannot be read: Pods are not told of them", problem=services.problem)
 
     def _find_log(self, namespace: str, pod: str, container: str, previous: bool) -> Found | NoLog:
         for run in self._runs.named(Key(namespace, pod)) if self._runs else ():
@@ -261,6 +276,10 @@ def _no_log(run: Run, status: RawObject, container: str, *, previous: bool) -> s
 def _runs_still(place: AttemptFolder) -> bool:
     attempt = place.read()
     return attempt is not None and attempt.running
+
+
+def _has_hosts(run: Run) -> bool:
+    return run.folder.hosts.exists()
 
 
 def _counts(change: Change[Pod]) -> bool:
