@@ -144,7 +144,7 @@ class Debugger:
     @staticmethod
     def _connected(port: int) -> socket.socket | None:
         try:
-            connected = socket.create_connection((HOST, port), timeout=10)
+            connected = socket.create_connection((HOST, port), timeout=60)
         except ConnectionError:
             return None
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # hundreds of small questions and answers

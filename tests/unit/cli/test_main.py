@@ -176,8 +176,7 @@ def test_ctrl_c_ends_what_waits_for_an_answer_at_once_and_without_a_word(
             with connection:
                 assert connection.recv(1)  # it has sent its request and waits for the answer
                 process.send_signal(signal.SIGINT)
-                # Less than the request may take; the machine may be busy.
-                assert process.communicate(timeout=20) == (b"", b"")
+                assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == code
 
 

@@ -234,7 +234,7 @@ async def test_the_first_signal_asks_for_the_end(number: signal.Signals) -> None
     with stop_on_signals() as stop:
         assert not stop.is_set()
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(stop.wait(), 10)
+        await asyncio.wait_for(stop.wait(), 60)
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
