@@ -29,7 +29,7 @@ def program() -> str:
     """The path of QEMU."""
     found = shutil.which("qemu-system-arm")
     if found is None:
-        raise NotBuiltError("qemu-system-arm is missing: run make e2e, which gets it or says how")
+        raise NotBuiltError("qemu-system-arm is missing: run make boards, which gets it or says how")
     return found
 
 
