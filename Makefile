@@ -14,8 +14,10 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Handed to pytest: make unit ARGS="-k queue -x"
 ARGS ?=
-# Steps that `make test` leaves out, and says so: make test SKIP=cluster
+# Suites that `make test` and `make verify` leave out, and say so: make verify SKIP=cluster
 SKIP ?=
+# How long `make soak` goes on with one seed after the other; 0: each test once.
+MINUTES ?= 0
 # Of the long random tests; a printed seed repeats a run: make soak SEED=7
 ifndef SEED
 SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
@@ -49,12 +51,18 @@ endef
 define debian_package
 	@command -v $(1) >/dev/null || { \
 		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
-			echo "$@: installing $(2)"; \
-			DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends $(2) >/dev/null \
-			|| { apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends $(2) >/dev/null; }; \
+			echo "$@: installing $(2)"; install="apt-get install --yes --quiet=2 --no-install-recommends -o DPkg::Lock::Timeout=600"; \
+			DEBIAN_FRONTEND=noninteractive $$install $(2) >/dev/null \
+			|| { apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive $$install $(2) >/dev/null; }; \
 		else \
 			echo "make $@: $(1) is needed: install it (on Debian and Ubuntu: apt-get install $(2))" >&2; exit 1; \
 		fi; }
+endef
+
+# The tests in tests/$(1), with the report by which skipped ones are found; ARGS="-k lease" runs some.
+define pytest_suite
+	@mkdir -p build/reports
+	$(BIN)/pytest tests/$(1) -m "not soak" --junitxml=build/reports/$(1).xml $(ARGS)
 endef
 
 ##@ Everyday
@@ -64,34 +72,39 @@ help: ## Print this list.
 	@if test -t 1; then bold=$$'\e[1m' cyan=$$'\e[36m' plain=$$'\e[0m'; else bold= cyan= plain=; fi; \
 	awk -v bold="$$bold" -v cyan="$$cyan" -v plain="$$plain" 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s%s%s\n", bold, substr($$0, 5), plain } \
-		/^[a-z0-9]+:.*## / { printf "  %s%-11s%s %s\n", cyan, $$1, plain, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / { printf "  %s%-15s%s %s\n", cyan, $$1, plain, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: venv ## Flash 12 simulated devices on an embedded control plane and show what was proven: under a minute.
+demo: .venv/.demo.stamp ## Flash 12 simulated devices on an embedded control plane and show what was proven: under a minute.
 	@$(BIN)/edgewright demo
 
-# The steps of `make test`, in order: what fails soonest comes first, and what follows `kubernetes` needs it.
-STEPS := lint unit kubernetes local e2e conformance cluster
+# Both commands are lists of suites, each a target of its own; hack/suites.py runs them, and prints the table at the end.
+# A suite on real parts is added with its name in one of the lanes, its minutes in BUDGETS, and its target under "Suites".
+# What it needs goes into its target, the programs with `debian_package`; a folder that is not there yet is no suite.
+UNIT := $(if $(COVERAGE),coverage,unit)
+SERVERS_LANE := cluster conformance
+MACHINE_LANE := boards $(foreach suite,acceptance edge charts-and-flux browser,$(if $(wildcard tests/$(subst -,_,$(suite))),$(suite)))
+NEED_KUBERNETES := cluster conformance acceptance edge charts-and-flux
+BUDGETS := test=6 cluster=10 conformance=4 boards=2 acceptance=6 edge=5 charts-and-flux=5 browser=5
+NOT_HERE := $(if $(filter Linux,$(shell uname -s)),,local kubernetes $(SERVERS_LANE) $(MACHINE_LANE))
+SUITES = $(BIN)/python hack/suites.py $@ --began $(STARTED) --budgets "$(BUDGETS)" --skip "$(SKIP)" --not-here "$(NOT_HERE)"
 
 .PHONY: test
-test: venv ## Run lint and every suite, and print how long each took (SKIP="cluster" leaves steps out).
-	@rm -rf build/reports; code=0; table=; skipped=; \
-	for step in $(STEPS); do \
-		reason=; \
-		case " $(SKIP) " in *" $$step "*) reason="SKIP asks for it";; esac; \
-		if test "$$(uname -s)" != Linux; then case $$step in kubernetes|local|e2e|conformance|cluster) reason="it needs Linux";; esac; fi; \
-		if test -n "$$reason"; then skipped+="  $$step: $$reason"$$'\n'; continue; fi; \
-		echo "== $$step"; started=$$(date +%s); result=passed; $(MAKE) $$step || { result=FAILED; code=1; }; \
-		table+=$$(printf '  %-11s %-7s %5d s' $$step $$result $$(($$(date +%s) - started)))$$'\n'; \
-		if test $$step = kubernetes -a $$result = FAILED; then skipped+="  local, conformance, cluster: Kubernetes could not be built"$$'\n'; break; fi; \
-	done; \
-	skipped+=$$(sed -n 's/<testcase/\n&/gp' build/reports/*.xml 2>/dev/null | \
-		sed -nE 's/^<testcase classname="([^"]*)" name="([^"]*)".*<skipped [^>]*message="([^"]*)".*/  \1.\2: \3/p' | \
-		sed 's/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&#10;/ /g; s/&amp;/\&/g' || true); \
-	echo "== make test"; printf '%s' "$$table"; \
-	printf '  %-11s %-7s %5d s (with what had to be set up)\n' all "$$(test $$code = 0 && echo passed || echo FAILED)" $$(($$(date +%s) - $(STARTED))); \
-	if test -n "$$skipped"; then echo "  skipped:"; printf '%s\n' "$${skipped%$$'\n'}" | sed 's/^/  /'; else echo "  skipped: nothing"; fi; \
-	exit $$code
+test: venv ## Run lint and the suites that need nothing but Python, and print how long each took: some four minutes.
+	@$(SUITES) --lane "$(UNIT)" --lane "lint local"
+
+.PHONY: verify
+verify: export COVERAGE := 1
+verify: .venv/.verify.stamp ## Run `make test`, with coverage, and every suite on real parts (SKIP="cluster" leaves suites out).
+	@$(SUITES) --first "test kubernetes" --lane "$(SERVERS_LANE)" --lane "$(MACHINE_LANE)" \
+		--needs "$(NEED_KUBERNETES:%=%=kubernetes)"
+
+.PHONY: format
+format: venv ## Format the code and fix what ruff can fix.
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+##@ Suites
 
 .PHONY: lint
 lint: venv ## Check style, formatting, types and the direction of imports.
@@ -100,42 +113,48 @@ lint: venv ## Check style, formatting, types and the direction of imports.
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --cache-dir build/import-linter
 
-.PHONY: format
-format: venv ## Format the code and mend what ruff can mend.
-	$(BIN)/ruff check --fix-only --quiet .
-	$(BIN)/ruff format .
-
-# How much of the code must be covered is said in pyproject.toml (tool.coverage.report).
-# A part of the suite covers a part of the code: with ARGS only the tests are run.
-.PHONY: unit
-unit: venv ## Run the tests that need no cluster, and hold the code above 95 % coverage (ARGS="-k queue" runs some).
-	@mkdir -p build/reports build/coverage
-ifeq ($(strip $(ARGS)),)
-	@rm -f build/coverage/data*; code=0; rooms="local controllers cli devices"; \
+# Runs tests/unit in parts side by side with the command $(1): the folders that take longest, and the rest.
+define unit_suite
+	@mkdir -p build/reports; code=0; rooms="local controllers cli devices"; \
 	echo "side by side: the tests of $$rooms, whose output comes afterwards, and the rest"; \
-	run() { name=$$1; shift; $(BIN)/coverage run --parallel-mode -m pytest "$$@" -m "not soak" --junitxml=build/reports/$$name.xml; }; \
-	beside=; for room in $$rooms; do run unit-$$room tests/unit/$$room >build/reports/unit-$$room.log 2>&1 & beside+=" $$!"; done; \
+	run() { name=$$1; shift; $(1) "$$@" -m "not soak" --junitxml=build/reports/$$name.xml; }; \
+	others=; for room in $$rooms; do run unit-$$room tests/unit/$$room >build/reports/unit-$$room.log 2>&1 & others+=" $$!"; done; \
 	run unit tests/unit $$(printf -- '--ignore=tests/unit/%s ' $$rooms) || code=$$?; \
-	for each in $$beside; do wait $$each || code=$$?; done; \
+	for each in $$others; do wait $$each || code=$$?; done; \
 	for room in $$rooms; do cat build/reports/unit-$$room.log; done; exit $$code
-	@$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
+endef
+
+.PHONY: unit
+unit: venv ## Run the tests that need no cluster (ARGS="-k queue" runs some).
+ifeq ($(strip $(ARGS)),)
+	$(call unit_suite,$(BIN)/pytest)
 else
 	$(BIN)/pytest tests/unit -m "not soak" $(ARGS)
 endif
 
-# Of Kubernetes they need kubectl alone.
+# How much of the code must be covered is said in pyproject.toml (tool.coverage.report). Tracing doubles the time.
+.PHONY: coverage
+coverage: venv ## Run the same tests traced, and hold the code above 95 % coverage.
+	@mkdir -p build/coverage; rm -f build/coverage/data*
+	$(call unit_suite,$(BIN)/coverage run --parallel-mode -m pytest)
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
 .PHONY: local
-local: venv kubernetes ## Run the tests of `edgewright up` as a process: it is killed, filled, asked wrongly (ARGS="-k kill" runs some).
+local: venv ## Run the tests of `edgewright up` as a process: it is killed, filled, asked wrongly (ARGS="-k kill" runs some).
+	$(call pytest_suite,local)
+
+.PHONY: cluster
+cluster: venv kubernetes ## Run the tests on a real Kubernetes, which they start and stop (ARGS="-k lease" runs some).
+	$(call debian_package,strace,strace)
 	@mkdir -p build/reports
 ifeq ($(strip $(ARGS)),)
-	@code=0; half="tests/local/test_durability.py tests/local/test_limits.py tests/local/test_sync_trace.py"; \
-	echo "two halves side by side: $$half, whose output comes second, and the rest"; \
-	$(BIN)/pytest $$half -m "not soak" --junitxml=build/reports/local-2.xml >build/reports/local-2.log 2>&1 & beside=$$!; \
-	$(BIN)/pytest tests/local $$(printf -- '--ignore=%s ' $$half) -m "not soak" --junitxml=build/reports/local.xml || code=$$?; \
-	wait $$beside || code=$$?; cat build/reports/local-2.log; exit $$code
+	@code=0; echo "two halves side by side: tests/cluster/flash, whose output comes second, and the rest"; \
+	$(BIN)/pytest tests/cluster/flash -m "not soak" --junitxml=build/reports/flash.xml >build/reports/flash.log 2>&1 & other=$$!; \
+	$(BIN)/pytest tests/cluster --ignore=tests/cluster/flash -m "not soak" --junitxml=build/reports/cluster.xml || code=$$?; \
+	wait $$other || code=$$?; cat build/reports/flash.log; exit $$code
 else
-	$(BIN)/pytest tests/local -m "not soak" $(ARGS)
+	$(BIN)/pytest tests/cluster -m "not soak" $(ARGS)
 endif
 
 # NAME="Watchers" runs the tests that have this in their name.
@@ -146,32 +165,41 @@ conformance: venv kubernetes ## Run Kubernetes' own conformance tests on `edgewr
 	@$(BIN)/python hack/kubernetes/build.py e2e.test
 	$(BIN)/python -m tests.conformance $(if $(NAME),"$(NAME)")
 
-.PHONY: cluster
-cluster: venv kubernetes ## Run the tests on a real Kubernetes, which they start and stop (ARGS="-k lease" runs some).
-	@mkdir -p build/reports
-ifeq ($(strip $(ARGS)),)
-	@code=0; echo "two halves side by side: tests/cluster/flash, whose output comes second, and the rest"; \
-	$(BIN)/pytest tests/cluster/flash -m "not soak" --junitxml=build/reports/flash.xml >build/reports/flash.log 2>&1 & beside=$$!; \
-	$(BIN)/pytest tests/cluster --ignore=tests/cluster/flash -m "not soak" --junitxml=build/reports/cluster.xml || code=$$?; \
-	wait $$beside || code=$$?; cat build/reports/flash.log; exit $$code
-else
-	$(BIN)/pytest tests/cluster -m "not soak" $(ARGS)
-endif
-
 # The boards' firmware comes by pip, once, into the user's cache folder; the registry is Debian's docker-registry.
-.PHONY: e2e
-e2e: venv ## Run the tests with real parts: Zephyr and MCUboot on boards in QEMU, a registry (ARGS="-k revert" runs some).
+.PHONY: boards
+boards: venv ## Run the tests with boards: Zephyr and MCUboot in QEMU, and a registry (ARGS="-k revert" runs some).
 	$(call debian_package,qemu-system-arm,qemu-system-arm)
-	@mkdir -p build/reports
-	$(BIN)/pytest tests/e2e -m "not soak" --junitxml=build/reports/e2e.xml $(ARGS)
+	$(call debian_package,docker-registry,docker-registry)
+	$(call pytest_suite,e2e)
+
+.PHONY: e2e
+e2e: boards ## The same as `make boards`.
+
+# One line for each program that a step of these documents runs, such as: $(call debian_package,podman,podman)
+.PHONY: acceptance
+acceptance: .venv/.verify.stamp kubernetes ## Follow the documents of acceptance step by step, with their own commands (ARGS="-k 003" runs some).
+	$(if $(wildcard tests/acceptance),$(call pytest_suite,acceptance),@echo "acceptance: there are no tests yet")
+
+.PHONY: browser
+browser: .venv/.verify.stamp ## Run the tests that use the console as people do, with a real browser (ARGS="-k login" runs some).
+	$(if $(wildcard tests/browser),$(call debian_package,chromium,chromium))
+	$(if $(wildcard tests/browser),$(call pytest_suite,browser),@echo "browser: there are no tests yet")
 
 ##@ Longer
 
+# Where a test repeats something, `make test` and `make verify` do so a few times and with a fixed seed.
+SUITE ?= unit local cluster
+
 .PHONY: soak
-soak: venv kubernetes ## Run the random tests at length and print the seed (SEED=7 repeats a run).
-	@echo "soak: seed $(SEED) (repeat with: make soak SEED=$(SEED))"
-	HYPOTHESIS_PROFILE=soak EDGEWRIGHT_SEED=$(SEED) $(BIN)/pytest tests/unit tests/local tests/cluster -m "soak or hypothesis" --hypothesis-seed=$(SEED) $(ARGS) \
-		|| { code=$$?; echo "soak: failed with seed $(SEED) (repeat with: make soak SEED=$(SEED))"; exit $$code; }
+soak: venv kubernetes ## Run what repeats or is random at length, and print the seed (SUITE=cluster MINUTES=60; SEED=7 repeats a run).
+	@seed=$(SEED); runs=0; until=$$(($$(date +%s) + $(MINUTES) * 60)); \
+	while :; do \
+		again="make soak SUITE=\"$(SUITE)\" SEED=$$seed"; echo "soak: $(SUITE), seed $$seed (repeat with: $$again)"; \
+		HYPOTHESIS_PROFILE=soak EDGEWRIGHT_SEED=$$seed $(BIN)/pytest $(SUITE:%=tests/%) -m "soak or hypothesis or repeated" \
+			--hypothesis-seed=$$seed $(ARGS) || { code=$$?; echo "soak: FAILED with seed $$seed (repeat with: $$again)"; exit $$code; }; \
+		runs=$$((runs + 1)); test $$(date +%s) -lt $$until || break; seed=$$((seed + 1)); \
+	done; \
+	echo "soak: $(SUITE) passed with $$runs seeds, $(SEED) to $$seed"
 
 .PHONY: bench
 bench: build/bench/.stamp kubernetes ## Run every benchmark against its peers and write docs/benchmarks.md (ARGS="flashjob" runs one).
@@ -198,6 +226,7 @@ LOCK := build/lock/bin/uv pip compile --quiet --generate-hashes --universal --py
 lock: build/lock/.stamp ## Refresh the locked requirements to the newest that fit (PACKAGE=name: no other than that one).
 	$(LOCK) requirements/lock.in -o requirements/lock.txt
 	$(LOCK) pyproject.toml -o requirements/run.txt
+	$(LOCK) requirements/demo.in -o requirements/demo.txt
 	$(LOCK) requirements/dev.in -o requirements/dev.txt
 	$(LOCK) requirements/verify.in -o requirements/verify.txt
 	$(LOCK) requirements/bench.in -o requirements/bench.txt
@@ -206,15 +235,22 @@ lock: build/lock/.stamp ## Refresh the locked requirements to the newest that fi
 .PHONY: venv
 venv: .venv/.stamp ## Set up .venv with the locked tools and this package in it; nothing happens where that is done.
 
-.venv/.stamp: requirements/dev.txt pyproject.toml
+# One environment in three steps, each on top of the one before: what the demo runs, the tools of lint and tests, and what
+# only suites on real parts need. Each is taken as soon as something needs it.
+.venv/.demo.stamp: requirements/demo.txt pyproject.toml
 	$(call virtual_environment,.venv)
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	@$(BIN)/python hack/install.py requirements/demo.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-# What suites on real parts need besides, in the same environment; demo and `make test` do without.
+.venv/.stamp: .venv/.demo.stamp requirements/dev.txt
+	@echo ".venv: adding the tools that lint and tests need ..."
+	@$(BIN)/python hack/install.py requirements/dev.txt
+	@touch $@
+
 .venv/.verify.stamp: .venv/.stamp requirements/verify.txt
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/verify.txt
+	@echo ".venv: adding what suites on real parts need ..."
+	@$(BIN)/python hack/install.py requirements/verify.txt
 	@touch $@
 
 build/bench/.stamp: requirements/bench.txt pyproject.toml

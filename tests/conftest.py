@@ -1,5 +1,8 @@
 """What every suite shares: async tests are run by asyncio, and Hypothesis is small unless `make soak` asks for more.
 
+A shell starts what it runs in the background with SIGINT ignored, nohup does so with SIGHUP, and whatever that starts
+inherits it. Here signals are as at a terminal, so that tests and the programs that they start can be interrupted.
+
 What goes the same ways very often, a property or a test marked `untraced`, is not traced for coverage: it would take
 twice the time, and how much of the code is covered must not depend on what Hypothesis thinks of.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import signal
 import sys
 import threading
 from collections.abc import Generator
@@ -22,7 +26,10 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker of our own known."""
+    """Makes the marker of our own known, and has signals as somebody at a terminal has them."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
     config.addinivalue_line("markers", "untraced: goes the same ways very often, and must not count for the coverage")
 
 

@@ -14,12 +14,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-THE_TEST_ITSELF = frozenset({"test", "bench", "soak", "kubernetes", "lock", "e2e"})
+SUITES = frozenset(
+    {"lint", "unit", "coverage", "local", "cluster", "conformance", "boards", "e2e", "acceptance", "browser"}
+)
+THE_TEST_ITSELF = SUITES | {"test", "verify", "bench", "soak", "kubernetes", "lock"}
 """Targets of the Makefile that a test cannot run, because they run the tests or build for minutes: it looks them up."""
 
 _FENCE = re.compile(r"^```(\w*)$")
 _FILE = re.compile(r"^<!-- file: (\S+) -->$")
-_MAKE = re.compile(r"^make ([a-z0-9]+)\b")
+_MAKE = re.compile(r"^make ([a-z0-9-]+)")
+_INCLUDE = re.compile(r"^-?include +(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,13 @@ class Command:
 def pages() -> list[Path]:
     """Every page, in the order in which a reader finds them."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def makefile() -> str:
+    """The Makefile, and after it the files that it includes."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    included = [file for names in _INCLUDE.findall(text) for name in names.split() for file in sorted(ROOT.glob(name))]
+    return "\n".join([text, *(file.read_text(encoding="utf-8") for file in included)])
 
 
 def blocks(page: Path) -> Iterator[Block]:

@@ -28,8 +28,8 @@ from tests.harness import ControlPlane, LocalPlane
 PORT = 4433
 DIAL = """
 import socket, sys
-with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10) as connection:
-    connection.settimeout(10)
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as connection:
+    connection.settimeout(60)
     try:
         connection.sendall(b"hello")
         connection.shutdown(socket.SHUT_WR)

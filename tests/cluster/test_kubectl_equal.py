@@ -122,7 +122,6 @@ class Side:
         wait_until(
             lambda: len(file.read_text().splitlines()) >= count,
             what=f"kubectl has written {count} lines to {file}",
-            timeout=20,
         )
 
 

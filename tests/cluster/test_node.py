@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -410,13 +409,15 @@ def test_a_pod_that_takes_too_long_fails_with_deadline_exceeded(pods: Pods) -> N
 # --- deletion -------------------------------------------------------------------------------------------------------
 
 
+LONG_GRACE = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 600}
+"""Longer than any test waits: a Pod that is gone has ended by itself, and was not killed after its grace period."""
+
+
 def test_a_deleted_pod_is_asked_to_end_and_its_folder_goes(pods: Pods) -> None:
-    pod = pods.create("pod", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done", restartPolicy="Always")
+    pod = pods.create("pod", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done", **LONG_GRACE)
     wait_until(lambda: pods.folder(pod).exists() and pods.get()["status"]["phase"] == "Running", what="it runs")
-    began = time.monotonic()
     pods.delete()
     pods.until_gone()
-    assert time.monotonic() - began < 25, "it was killed after its grace period instead"
     wait_until(lambda: not pods.folder(pod).exists(), what="its folder is gone")
     wait_until(lambda: "Killing" in dict(pods.events()), what="there is an event")
 

@@ -303,7 +303,7 @@ def test_the_dynamic_client_finds_kinds_by_discovery(api: Any, widgets: Any, nam
     made = kind.server_side_apply(body=body, namespace=namespace, field_manager="dynamic")
     assert made.spec.to_dict() == {"colour": "red", "size": 1}
     assert [each.metadata.name for each in kind.get(namespace=namespace).items] == ["it"]
-    for event in kind.watch(namespace=namespace, timeout=20):
+    for event in kind.watch(namespace=namespace, timeout=60):
         assert (event["type"], event["object"].metadata.name) == ("ADDED", "it")
         break
     kind.delete(name="it", namespace=namespace)

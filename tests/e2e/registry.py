@@ -1,17 +1,15 @@
 """Debian's docker-registry as a process for tests: with TLS and a password where asked for, and images pushed into it.
 
-The tests of pulling from a real registry start it. Root on Debian gets the program; others are told what is missing.
+The tests of pulling from a real registry start it. `make boards` gets the program.
 It keeps its images in the directory that it is given, where a test can damage them.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import ssl
-import subprocess
 from base64 import b64encode
 from pathlib import Path
 from types import TracebackType
@@ -32,18 +30,10 @@ _HTPASSWD = f"{USER}:$2b$05$fCvMiE73VQipQoOmJgI6k.8slCGrIyrBB2HmdLjNZQoj98Bgk7WC
 
 
 def program() -> str:
-    """The registry's program, installed where that can be done."""
-    if shutil.which(PACKAGE) is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "--yes", "--quiet=2", "--no-install-recommends", PACKAGE]
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        if subprocess.run(command, env=quiet, capture_output=True, check=False).returncode != 0:
-            subprocess.run(["apt-get", "update", "--quiet=2"], capture_output=True, check=False)
-            subprocess.run(command, env=quiet, capture_output=True, check=False)
+    """The registry's program."""
     found = shutil.which(PACKAGE)
     if found is None:
-        pytest.fail(
-            f"{PACKAGE} is missing: install it (on Debian and Ubuntu: apt-get install {PACKAGE})", pytrace=False
-        )
+        pytest.fail(f"{PACKAGE} is missing: run make boards, which gets it or says how", pytrace=False)
     return found
 
 

@@ -29,7 +29,7 @@ def program() -> str:
     """The path of QEMU."""
     found = shutil.which("qemu-system-arm")
     if found is None:
-        raise NotBuiltError("qemu-system-arm is missing: run make e2e, which gets it or says how")
+        raise NotBuiltError("qemu-system-arm is missing: run make boards, which gets it or says how")
     return found
 
 
@@ -144,7 +144,7 @@ class Debugger:
     @staticmethod
     def _connected(port: int) -> socket.socket | None:
         try:
-            connected = socket.create_connection((HOST, port), timeout=10)
+            connected = socket.create_connection((HOST, port), timeout=60)
         except ConnectionError:
             return None
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # hundreds of small questions and answers

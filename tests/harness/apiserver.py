@@ -31,8 +31,8 @@ from .workspace import Workspace
 
 _STEM_LENGTH = 50
 _START_ATTEMPTS = 5
-_REQUEST_TIMEOUT = 30
-_PROBE_TIMEOUT = 2
+_REQUEST_TIMEOUT = 60
+_PROBE_TIMEOUT = 10
 
 
 class KubectlError(AssertionError):

@@ -98,12 +98,8 @@ class LocalPlane(ApiServer):
             command.append("--no-node")
         if not self._operator:
             command.append("--no-operator")
-        self._launch("api", [*command, *self._arguments], self._serves)
+        self._launch("api", [*command, *self._arguments], lambda: self._answers_ok(f"{self.server}/readyz"))
         self.wait_ready()
-
-    def _serves(self) -> bool:
-        """It is ready, and has written its kubeconfig, which is the last that it does before it says so."""
-        return (self.data / "kubeconfig").exists() and self._answers_ok(f"{self.server}/readyz")
 
     def _end_pods(self) -> None:
         """A Pod outlives `edgewright up` and would outlive the test."""

@@ -19,7 +19,7 @@ from .processes import free_port
 T = TypeVar("T")
 
 _CHUNK = 65536
-_CALL_TIMEOUT = 10
+_CALL_TIMEOUT = 60
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

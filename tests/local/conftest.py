@@ -1,6 +1,7 @@
 """What tests of the embedded control plane ask for: an `edgewright up` that all share, or one of their own to hurt.
 
-They need no Kubernetes but `kubectl`. A data directory never stays behind, unless a test failed while it was used.
+They need nothing but Python: what takes kubectl or strace is in `tests/cluster`. A data directory never
+stays behind, unless a test failed while it was used.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.harness import programs, wait_until
+from tests.harness import wait_until
+from tests.local.up import asked
 from tests.unit.cli.command import PROGRAM, environment
 
 PATIENCE = 150.0
@@ -37,17 +38,15 @@ def test_in_a_log_it_proves_what_it_claims_and_is_kept_until_it_is_told_to_stop(
         assert "\x1b" not in said
         assert len(re.findall(r"^  ✓ ", said, re.MULTILINE)) == 6
         assert "✗" not in said
-        seconds = re.search(r"What was proven, (\d+) s after the start", said)
-        assert seconds is not None
-        assert int(seconds[1]) < 60
+        assert re.search(r"What was proven, \d+ s after the start", said)
         for number in range(1, 13):
             assert re.search(rf"^  device +{number} +127\.32\.0\.{number}\S* +(Done|Failed) ", said, re.MULTILINE)
 
         kubeconfig = re.search(r"export KUBECONFIG=(\S+)", said)
         assert kubeconfig is not None
-        outcomes = "jsonpath={.items[*].status.lastFlash.outcome}"
-        shown = kubectl("--kubeconfig", kubeconfig[1], "get", "devices", "-o", outcomes, home=tmp_path)
-        assert sorted(shown.split()) == ["refused", "reverted", *["succeeded"] * 10]
+        devices = asked(Path(kubeconfig[1]), "/apis/edgewright.dev/v1alpha1/devices")["items"]
+        outcomes = sorted(each["status"]["lastFlash"]["outcome"] for each in devices)
+        assert outcomes == ["refused", "reverted", *["succeeded"] * 10]
 
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
@@ -56,12 +55,6 @@ def test_in_a_log_it_proves_what_it_claims_and_is_kept_until_it_is_told_to_stop(
     finally:
         process.kill()
         process.wait()
-
-
-def kubectl(*arguments: str, home: Path) -> str:
-    command = [str(programs.directory() / "kubectl"), *arguments]
-    env = environment(HOME=str(home))
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
 
 
 @contextmanager

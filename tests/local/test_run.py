@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.devices.timescale import TIME_SCALE
 from tests.harness import LocalPlane, free_port, wait_until
-from tests.local.test_simulate import simulation
+from tests.local.test_simulate import instances, simulation
 from tests.unit.cli.command import PROGRAM, edgewright, environment, sentence
 
 SCALE = 0.1
@@ -68,14 +67,14 @@ def test_it_flashes_a_device_and_ends_at_a_signal(own_plane: LocalPlane, tmp_pat
     ):
         (firmware,) = running.seen("ready")["firmware"]
         wait_until(lambda: own_plane.exists(JOBS), what="the kinds are installed")
-        devices = own_plane.kubectl("get", "instances.akri.sh", "-o", "jsonpath={.items[*].metadata.uid}").stdout
+        devices = [each["metadata"]["uid"] for each in instances(own_plane, "default").values()]
         job = {
             "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
             "kind": "FlashJob",
             "metadata": {"name": "job"},
-            "spec": {"uuid": devices.split(), "firmware": firmware, "version": "0.2.0"},
+            "spec": {"uuid": devices, "firmware": firmware, "version": "0.2.0"},
         }
-        own_plane.kubectl("apply", "-f", "-", input=json.dumps(job))
+        own_plane.request("POST", JOBS, job)
 
         def phase() -> str:
             assert process.poll() is None, (tmp_path / "run.log").read_text()

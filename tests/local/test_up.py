@@ -1,4 +1,4 @@
-"""`edgewright up` as a process: from nothing to kubectl, who gets in, what it says when it cannot, and how it ends."""
+"""`edgewright up` as a process: from nothing to a kubeconfig, who gets in, what it says, and how it ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import socket
 import sqlite3
 import ssl
 import stat
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -21,20 +20,26 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness import LocalPlane, programs, wait_until
-from tests.local.up import Up, up
+from tests.harness import LocalPlane, wait_until
+from tests.local.up import Up, asked, up
 from tests.unit.cli.command import edgewright, sentence
 
 ANY_PORT = ("--listen", "127.0.0.1:0", "--no-node")
 
 
-def kubectl(kubeconfig: Path, *arguments: str, context: str = "") -> str:
-    """What kubectl says as the user of a kubeconfig."""
-    chosen = ["--context", context] if context else []
-    command = [programs.program("kubectl"), "--kubeconfig", str(kubeconfig), *chosen, *arguments]
-    cache = str(kubeconfig.parent / "kubectl-cache")
-    done = subprocess.run([*command, "--cache-dir", cache], capture_output=True, text=True, check=True, timeout=60)
-    return done.stdout
+NAMESPACES = "/api/v1/namespaces"
+
+
+def namespaces(kubeconfig: Path, *, context: str | None = None) -> list[str]:
+    """The names of the namespaces, as whoever has a kubeconfig sees them."""
+    return [each["metadata"]["name"] for each in asked(kubeconfig, NAMESPACES, context=context)["items"]]
+
+
+def user_of(kubeconfig: Path) -> tuple[str, list[str]]:
+    """For whom the server takes whoever has a kubeconfig."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    said = asked(kubeconfig, "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)["status"]["userInfo"]
+    return said["username"], said["groups"]
 
 
 def mode(path: Path) -> int:
@@ -56,7 +61,7 @@ def answer(url: str, ca: Path, *, token: str = "") -> tuple[int, Any]:
 # Getting in
 
 
-def test_from_nothing_to_kubectl_with_what_it_prints(tmp_path: Path) -> None:
+def test_from_nothing_to_a_kubeconfig_with_what_it_prints(tmp_path: Path) -> None:
     with up(tmp_path, *ANY_PORT) as running:
         url = running.url
         data = tmp_path / ".local" / "share" / "edgewright"
@@ -65,8 +70,7 @@ def test_from_nothing_to_kubectl_with_what_it_prints(tmp_path: Path) -> None:
             f"  export KUBECONFIG={data / 'kubeconfig'}\n  kubectl get namespaces\n\n"
             "Ctrl-C stops it; all objects stay.\n"
         )
-        names = kubectl(data / "kubeconfig", "get", "namespaces", "-o", "name").split()
-        assert names == [f"namespace/{name}" for name in ("default", "kube-node-lease", "kube-public", "kube-system")]
+        assert namespaces(data / "kubeconfig") == ["default", "kube-node-lease", "kube-public", "kube-system"]
         assert running.end(signal.SIGINT) == 0
         assert running.complained == ""
 
@@ -91,15 +95,14 @@ def test_the_token_in_the_data_directory_lets_one_in(local_plane: LocalPlane) ->
 
 
 def test_its_own_kubeconfig_names_the_administrator(local_plane: LocalPlane) -> None:
-    who = kubectl(local_plane.data / "kubeconfig", "auth", "whoami", "-o", "json")
-    user = json.loads(who)["status"]["userInfo"]
-    assert (user["username"], user["groups"]) == ("kubernetes-admin", ["system:masters", "system:authenticated"])
+    groups = ["system:masters", "system:authenticated"]
+    assert user_of(local_plane.data / "kubeconfig") == ("kubernetes-admin", groups)
 
 
 def test_whoever_is_let_in_may_act_as_somebody_else(local_plane: LocalPlane) -> None:
-    who = kubectl(local_plane.kubeconfig, "auth", "whoami", "-o", "json", "--as", "jane", "--as-group", "dev")
-    user = json.loads(who)["status"]["userInfo"]
-    assert (user["username"], user["groups"]) == ("jane", ["dev", "system:authenticated"])
+    (admin,) = json.loads(local_plane.kubeconfig.read_text())["users"]
+    jane = local_plane.kubeconfig_with({**admin["user"], "as": "jane", "as-groups": ["dev"]})
+    assert user_of(jane) == ("jane", ["dev", "system:authenticated"])
 
 
 def test_merge_adds_a_context_and_keeps_what_is_there(tmp_path: Path) -> None:
@@ -110,7 +113,7 @@ def test_merge_adds_a_context_and_keeps_what_is_there(tmp_path: Path) -> None:
     with up(tmp_path, *ANY_PORT, *arguments) as running:
         assert running.url
         assert "  kubectl --context edgewright get namespaces\n" in running.said
-        assert "namespace/default" in kubectl(config, "get", "namespaces", "-o", "name", context="edgewright")
+        assert "default" in namespaces(config, context="edgewright")
     merged = yaml.safe_load(config.read_text())
     assert (merged["current-context"], merged["x-mine"], mode(config)) == ("work", 1, 0o640)
     assert [context["name"] for context in merged["contexts"]] == ["work", "edgewright"]
@@ -121,7 +124,7 @@ def test_beyond_loopback_it_warns_and_serves(tmp_path: Path) -> None:
         assert running.url.startswith("https://127.0.0.1:")
         assert len(running.complained.splitlines()) == 1
         assert "warning: other machines can reach 0.0.0.0:0" in running.complained
-        assert "namespace/default" in kubectl(tmp_path / "data" / "kubeconfig", "get", "ns", "-o", "name")
+        assert "default" in namespaces(tmp_path / "data" / "kubeconfig")
 
 
 # What it says when it cannot
@@ -225,14 +228,11 @@ def test_what_was_written_is_there_after_the_next_start(own_plane: LocalPlane, n
 
 
 def test_a_watch_does_not_keep_it_from_ending(own_plane: LocalPlane) -> None:
-    reach = ["--kubeconfig", str(own_plane.kubeconfig), "--cache-dir", str(own_plane.directory / "kubectl")]
-    command = [programs.program("kubectl"), *reach, "get", "namespaces", "-w"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as watching:
-        assert watching.stdout is not None
-        assert watching.stdout.readline().startswith("NAME")
+    url = f"{own_plane.server}{NAMESPACES}?watch=1"
+    with urllib.request.urlopen(url, context=own_plane.admin_tls, timeout=60) as watching:
+        assert json.loads(watching.readline())["type"] == "ADDED"
         own_plane.api.terminate(timeout=60)
         assert own_plane.api.returncode == 0
-        watching.kill()
 
 
 def test_the_same_certificates_serve_after_the_next_start(own_plane: LocalPlane) -> None:
@@ -255,9 +255,7 @@ def test_a_backup_made_while_it_runs_is_restored_into_a_new_directory(local_plan
     shutil.copy(file, data / "store.db")
     with up(tmp_path, "--data", data, *ANY_PORT) as running:
         assert running.url
-        restored = json.loads(
-            kubectl(data / "kubeconfig", "get", "ns", namespace, "-o", "json", "--show-managed-fields")
-        )
+        restored = asked(data / "kubeconfig", f"{NAMESPACES}/{namespace}")
         assert restored == local_plane.request("GET", f"/api/v1/namespaces/{namespace}")
         assert mode(data) == 0o700
         assert stopped_well(running)

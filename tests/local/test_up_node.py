@@ -1,10 +1,10 @@
-"""The node in `edgewright up`: a Pod from `kubectl apply` to its log, and one that outlives the process."""
+"""The node in `edgewright up`: a Pod from its creation to its log, and one that outlives the process."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
+import urllib.request
 from typing import Any
 
 import pytest
@@ -16,45 +16,54 @@ SLEEPER = f"sleeper={sys.executable} -c 'import time; print(\"asleep\", flush=Tr
 NODE = {"node": True, "arguments": ("--node-name", "edge-1", "--image", HELLO, "--image", SLEEPER)}
 
 
-def pod(image: str, *words: str) -> str:
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def pod(image: str, *words: str) -> dict[str, Any]:
     container = {"name": "main", "image": image, "args": list(words)}
     spec = {"restartPolicy": "Never", "containers": [container]}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": image}, "spec": spec})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": image}, "spec": spec}
+
+
+def log_of(plane: LocalPlane, name: str) -> str:
+    """What a Pod has written, as the API server shows it."""
+    with urllib.request.urlopen(f"{plane.server}{PODS}/{name}/log", context=plane.admin_tls, timeout=60) as answer:
+        return str(answer.read().decode())
 
 
 def seen(plane: LocalPlane, name: str, phase: str) -> dict[str, Any]:
     """The Pod once it is in this phase."""
 
     def there() -> dict[str, Any] | None:
-        found: dict[str, Any] = plane.request("GET", f"/api/v1/namespaces/default/pods/{name}")
+        found: dict[str, Any] = plane.request("GET", f"{PODS}/{name}")
         return found if found["status"].get("phase") == phase else None
 
     return wait_until(there, what=f"the Pod {name} is {phase}")
 
 
 @pytest.mark.parametrize("own_plane", [NODE], indirect=True, ids=["with a node"])
-def test_a_pod_that_was_applied_runs_and_its_log_is_shown(own_plane: LocalPlane) -> None:
-    own_plane.kubectl("apply", "-f", "-", input=pod("hello", "you", "there"))
+def test_a_pod_that_was_created_runs_and_its_log_is_shown(own_plane: LocalPlane) -> None:
+    own_plane.request("POST", PODS, pod("hello", "you", "there"))
     assert seen(own_plane, "hello", "Succeeded")["spec"]["nodeName"] == "edge-1"
-    assert own_plane.kubectl("logs", "hello").stdout == "hello you there\n"
+    assert log_of(own_plane, "hello") == "hello you there\n"
 
 
 @pytest.mark.parametrize("own_plane", [NODE], indirect=True, ids=["with a node"])
 def test_a_pod_goes_on_while_the_process_is_killed_and_is_found_again(own_plane: LocalPlane) -> None:
-    own_plane.kubectl("apply", "-f", "-", input=pod("sleeper"))
+    own_plane.request("POST", PODS, pod("sleeper"))
     before = seen(own_plane, "sleeper", "Running")["status"]["containerStatuses"]
-    wait_until(lambda: own_plane.kubectl("logs", "sleeper").stdout == "asleep\n", what="its log is shown")
+    wait_until(lambda: log_of(own_plane, "sleeper") == "asleep\n", what="its log is shown")
     own_plane.api.kill()
     own_plane.api.restart()
     assert seen(own_plane, "sleeper", "Running")["status"]["containerStatuses"] == before
-    assert own_plane.kubectl("logs", "sleeper").stdout == "asleep\n"
-    own_plane.kubectl("delete", "pod", "sleeper", "--grace-period=1", "--wait")
-    assert not own_plane.exists("/api/v1/namespaces/default/pods/sleeper")
+    assert log_of(own_plane, "sleeper") == "asleep\n"
+    own_plane.request("DELETE", f"{PODS}/sleeper?gracePeriodSeconds=1")
+    wait_until(lambda: not own_plane.exists(f"{PODS}/sleeper"), what="it is gone")
 
 
 @pytest.mark.parametrize("own_plane", [NODE], indirect=True, ids=["with a node"])
 def test_pods_of_a_plane_that_a_test_stops_do_not_outlive_the_test(own_plane: LocalPlane) -> None:
-    own_plane.kubectl("apply", "-f", "-", input=pod("sleeper"))
+    own_plane.request("POST", PODS, pod("sleeper"))
     seen(own_plane, "sleeper", "Running")
     assert sleepers(own_plane)
     own_plane.stop()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.harness import LocalPlane, wait_until
@@ -20,7 +18,7 @@ NOT_A_REFERENCE = {
 
 @pytest.mark.parametrize("own_plane", [{"operator": True}], indirect=True, ids=["with the operator"])
 def test_our_kinds_are_served_and_acted_on_and_both_go_on_after_a_restart(own_plane: LocalPlane) -> None:
-    own_plane.kubectl("apply", "-f", "-", input=json.dumps(NOT_A_REFERENCE))
+    own_plane.request("POST", JOBS, NOT_A_REFERENCE)
 
     def refused() -> bool:
         status = own_plane.request("GET", f"{JOBS}/job").get("status", {})
@@ -28,10 +26,11 @@ def test_our_kinds_are_served_and_acted_on_and_both_go_on_after_a_restart(own_pl
 
     wait_until(refused, what="the job is told that its firmware is no reference")
     assert own_plane.request("GET", DEVICES)["items"] == []
-    own_plane.kubectl("delete", "flashjob", "job")
+    own_plane.request("DELETE", f"{JOBS}/job")
+    wait_until(lambda: not own_plane.exists(f"{JOBS}/job"), what="it is gone")
     own_plane.api.kill()
     own_plane.api.restart()
-    own_plane.kubectl("apply", "-f", "-", input=json.dumps(NOT_A_REFERENCE))
+    own_plane.request("POST", JOBS, NOT_A_REFERENCE)
     wait_until(refused, what="it is told again")
 
 

@@ -5,18 +5,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from edgewright.runtime import Client, config
 from tests.harness import wait_until
 from tests.unit.cli.command import PROGRAM, environment
 
 _SERVES = re.compile(r"^Edgewright serves Kubernetes at (https://\S+) and keeps it in (.+)$")
+
+
+def asked(kubeconfig: Path, path: str, body: Any = None, *, context: str | None = None) -> Any:
+    """What the server answers whoever has this kubeconfig: to a read, or where there is a body to a creation."""
+
+    async def answer() -> bytes:
+        async with Client(config.load(kubeconfig=kubeconfig, context=context)) as client:
+            if body is None:
+                return await client.get_path(path)
+            return await client.transport.request("POST", path, body=json.dumps(body).encode())
+
+    return json.loads(asyncio.run(answer()))
 
 
 class Up:

@@ -20,7 +20,7 @@ from edgewright.cli import command_line
 from edgewright.runtime import errors
 from hack import reference
 from tests.cluster.differential.known import KNOWN
-from tests.documents import ROOT, THE_TEST_ITSELF, Command, blocks, commands, matches, pages
+from tests.documents import ROOT, THE_TEST_ITSELF, Command, blocks, commands, makefile, matches, pages
 
 DOCS = ROOT / "docs"
 MEASURED = DOCS / "benchmarks.md"
@@ -104,15 +104,15 @@ def test_a_target_that_a_page_names_and_no_test_can_run_is_in_the_makefile() -> 
         ["make", "--dry-run", "--print-data-base", "help"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     named = {command.target for command in all_commands()} - {None}
-    assert named <= set(re.findall(r"^([a-z0-9]+):", dump, flags=re.MULTILINE))
+    assert named <= set(re.findall(r"^([a-z0-9-]+):", dump, flags=re.MULTILINE))
     assert named <= THE_TEST_ITSELF
     assert "test" in named
 
 
 def test_every_target_in_running_text_is_in_the_makefile() -> None:
-    targets = set(re.findall(r"^([a-z0-9]+):.* ## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):.* ## ", makefile(), flags=re.MULTILINE))
     for page in pages():
-        named = set(re.findall(r"`make ([a-z0-9]+)\b", page.read_text(encoding="utf-8")))
+        named = set(re.findall(r"`make ([a-z0-9-]+)", page.read_text(encoding="utf-8")))
         assert named <= targets, page
 
 
@@ -284,6 +284,12 @@ def test_a_command_goes_on_after_a_backslash_and_ends_with_its_output(tmp_path: 
         (2, "echo a \\\n  b", ("a b",), None),
         (5, "make test", (), "test"),
     ]
+
+
+def test_a_target_with_a_hyphen_is_another_target(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ make test-image\n$ make verify SKIP=cluster\n```\n")
+    assert [each.target for each in commands(page)] == [None, "verify"]
 
 
 def test_every_known_difference_from_the_real_server_is_in_the_docs_and_no_other() -> None:

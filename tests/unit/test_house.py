@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.documents import makefile
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "edgewright"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -118,12 +120,21 @@ def test_an_offence_is_found_and_nothing_else(line: str, bad: bool) -> None:
 
 
 def test_every_target_of_the_makefile_has_a_sentence_that_make_alone_prints() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.findall(r"^\.PHONY: (.+)$", makefile, flags=re.MULTILINE)
+    text = makefile()
+    targets = re.findall(r"^\.PHONY: (.+)$", text, flags=re.MULTILINE)
     assert targets
     printed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for target in (name for names in targets for name in names.split()):
-        assert re.search(rf"^{target}:.* ## [A-Z].*\.$", makefile, flags=re.MULTILINE), target
+        assert re.search(rf"^{target}:.* ## [A-Z].*\.$", text, flags=re.MULTILINE), target
         assert re.search(rf"^  {target} +[A-Z].*\.$", printed, flags=re.MULTILINE), target
-    rules = set(re.findall(r"^([a-z0-9]+):", makefile, flags=re.MULTILINE))
+    rules = set(re.findall(r"^([a-z0-9-]+):", text, flags=re.MULTILINE))
     assert rules == {name for names in targets for name in names.split()}
+
+
+def test_help_knows_hyphens_and_the_files_that_the_makefile_includes(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text(f"{(ROOT / 'Makefile').read_text(encoding='utf-8')}\ninclude more.mk\n")
+    (tmp_path / "more.mk").write_text("##@ More\n\n.PHONY: docker-build\ndocker-build: ## Build an image.\n")
+    for file in (ROOT / name for name in re.findall(r"^-?include +(\S+)$", makefile(), flags=re.MULTILINE)):
+        (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"))
+    printed = subprocess.run(["make"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^More\n  docker-build +Build an image\.$", printed, flags=re.MULTILINE)

@@ -66,7 +66,7 @@ _FIRST_ADDRESS: Final = "127.32.0.1"
 _SCALE: Final = 0.2
 _PATIENCE: Final = 50.0
 _LOOKS_EVERY: Final = 0.5
-_TIDYING: Final = 15.0
+_TIDYING: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)

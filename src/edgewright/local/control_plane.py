@@ -63,12 +63,15 @@ class Settings:
 class Running:
     """A control plane that answers."""
 
-    def __init__(self, *, entrance: Entrance, store: Store, listener: Listener, host: str) -> None:
+    def __init__(
+        self, *, entrance: Entrance, store: Store, listener: Listener, host: str, serving: asyncio.Event
+    ) -> None:
         self.entrance = entrance
         self.store = store
         self.port = listener.port
         self.url = f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
         """How it is reached from this machine."""
+        self._serving = serving
         self._parts: list[asyncio.Task[None]] = []
 
     def go_on(self, name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -76,7 +79,8 @@ class Running:
         self._parts.append(asyncio.create_task(work, name=name))
 
     async def serve_until(self, stop: asyncio.Event) -> None:
-        """Serves until told to stop; raises what ended a part that must go on."""
+        """Serves until told to stop, and is ready from now on; raises what ended a part that must go on."""
+        self._serving.set()
         stopping = asyncio.create_task(stop.wait())
         try:
             done, _ = await asyncio.wait([stopping, *self._parts], return_when=asyncio.FIRST_COMPLETED)
@@ -107,12 +111,16 @@ async def open(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         definitions = Definitions(store, kinds, clock=clock)
         definitions.load()
         objects = Objects(store, kinds, clock)
-        health = Health()
+        health, serving = Health(), asyncio.Event()
+        # Set once whoever opened it has done the rest, such as a kubeconfig: who finds it ready finds that too.
+        health.add_readiness("start", lambda: None if serving.is_set() else "is not complete yet")
         pages = Pages(kinds, health)
         server = Server(objects, entrance.authentication, pages, PodLogs(objects, entrance.logs_client))
         listener = await listen(server.handle, host=settings.host, port=settings.port, tls=entrance.tls)
         stack.push_async_callback(listener.close, store.history.close)
-        running = Running(entrance=entrance, store=store, listener=listener, host=_dialled(settings.host))
+        running = Running(
+            entrance=entrance, store=store, listener=listener, host=_dialled(settings.host), serving=serving
+        )
         pages.address = f"{_dialled(settings.host)}:{running.port}"
         stack.push_async_callback(running.end)
         await bootstrap.make(objects, service_range=SERVICE_RANGE, host=_dialled(settings.host), port=running.port)

@@ -29,7 +29,7 @@ AGENT = "differential"
 JSON, MERGE = "application/json", "application/merge-patch+json"
 JSON_PATCH, STRATEGIC = "application/json-patch+json", "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _HELD_HEADERS = ("Content-Type", "Retry-After", "Deprecation", "Allow", "Location")
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 

@@ -23,6 +23,7 @@ _CLUSTER_IP = re.compile(r"\b(10|127)\.96\.\d+\.\d+\b")
 _AGE = re.compile(r"^(\d+[smh])+( ago)?$")
 _RECORD = re.compile(r"(?<=ResourceVersion in record \()(\d+)|(?<=ResourceVersion in object meta: )(\d+)$")
 _CONTROLLERS = re.compile(r"^(kube-controller-manager|edgewright)$")
+_CONDITION = 'k:{"type":'
 _NEAR = timedelta(hours=1)
 _MADE_UP = 5
 _NODE_PORTS = range(30000, 33000)  # a dry run may show one a little beyond those that are given out
@@ -104,7 +105,7 @@ class Normaliser:
         if isinstance(value, list):
             shown = [self._value(child, key) for child in value]
             # They are in the order of their times, and two writes may or may not be made in the same second.
-            return sorted(shown, key=json.dumps) if key == "managedFields" else shown
+            return sorted(_without_shared_times(shown), key=json.dumps) if key == "managedFields" else shown
         if isinstance(value, str):
             return self._keyed(value, key)
         if key == "nodePort" and value in _NODE_PORTS:
@@ -139,6 +140,34 @@ class Normaliser:
         text = _UID.sub(lambda found: _numbered(self._uids, found[0], "uid"), text)
         text = _CLUSTER_IP.sub(lambda found: _numbered(self._addresses, found[0], "cluster address"), text)
         return _TIME.sub(_time, text)
+
+
+def _without_shared_times(entries: list[Any]) -> list[Any]:
+    """The managers of fields, without who owns the transition time of a condition that not its maker has changed.
+
+    Whoever changes a condition owns what differs afterwards, and the time does not where both are in the same second.
+    """
+    shared: set[str] = set()
+
+    def note(value: Any) -> None:
+        for name, child in value.items() if isinstance(value, dict) else ():
+            if name.startswith(_CONDITION) and isinstance(child, dict) and "." not in child:
+                shared.add(name)
+            note(child)
+
+    def cut(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: {inner: each for inner, each in child.items() if inner != "f:lastTransitionTime"}
+            if name in shared and isinstance(child, dict)
+            else cut(child)
+            for name, child in value.items()
+        }
+
+    for entry in entries:
+        note(entry)
+    return [cut(entry) for entry in entries]
 
 
 def _passing(value: Mapping[str, Any]) -> bool:

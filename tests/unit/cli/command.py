@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 PROGRAM = Path(sysconfig.get_path("scripts")) / "edgewright"
@@ -14,6 +16,17 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "edgewright"
 def environment(**more: str) -> dict[str, str]:
     """What the process sees: nothing of the caller's Kubernetes, and Python as a user has it, with warnings shown."""
     return {"PATH": os.environ["PATH"], "HOME": os.devnull, "PYTHONWARNINGS": "default"} | more
+
+
+@contextmanager
+def ignoring(*numbers: signal.Signals) -> Iterator[None]:
+    """What is started meanwhile ignores these signals, as what a script starts in its background ignores SIGINT."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def edgewright(

@@ -16,7 +16,7 @@ import typer.main
 from edgewright.cli import EXIT_CODES, command_line, exit_code
 from edgewright.runtime.config import ConfigError
 from edgewright.runtime.errors import Forbidden, KubernetesError, LeaseLost, NoCredentials, Status, Unreachable
-from tests.unit.cli.command import PROGRAM, edgewright, environment, sentence
+from tests.unit.cli.command import PROGRAM, edgewright, environment, ignoring, sentence
 
 KUBECONFIG = """
 clusters: [{{name: here, cluster: {{server: "{server}"}}}}]
@@ -153,15 +153,17 @@ def test_a_token_in_a_wrong_kubeconfig_is_not_shown(tmp_path: Path) -> None:
     assert "very-secret" not in sentence(done)
 
 
+WAITING = {
+    "crds": ("crds", "install"),
+    "run": ("run",),
+    "simulate": ("simulate", "--devices", "1", "--port", "0"),
+    "node": ("node", "--name", "edge"),
+}
+"""Commands that ask a server first."""
+
+
 @pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("crds", "install"), 130),
-        (("run",), 130),
-        (("simulate", "--devices", "1", "--port", "0"), 130),
-        (("node", "--name", "edge"), 0),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+    ("arguments", "code"), [(WAITING[each], 0 if each == "node" else 130) for each in WAITING], ids=WAITING
 )
 def test_ctrl_c_ends_what_waits_for_an_answer_at_once_and_without_a_word(
     tmp_path: Path, arguments: tuple[str, ...], code: int
@@ -176,9 +178,27 @@ def test_ctrl_c_ends_what_waits_for_an_answer_at_once_and_without_a_word(
             with connection:
                 assert connection.recv(1)  # it has sent its request and waits for the answer
                 process.send_signal(signal.SIGINT)
-                # Less than the request may take; the machine may be busy.
-                assert process.communicate(timeout=20) == (b"", b"")
+                assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == code
+
+
+@pytest.mark.parametrize("arguments", WAITING.values(), ids=WAITING)
+@pytest.mark.parametrize("ignored", [(), (signal.SIGINT,)], ids=["in the foreground", "in the background"])
+def test_sigterm_ends_what_waits_for_an_answer_also_where_its_shell_ignores_ctrl_c(
+    tmp_path: Path, ignored: tuple[signal.Signals, ...], arguments: tuple[str, ...]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ignoring(*ignored):
+        path = kubeconfig(tmp_path, server=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        command = [str(PROGRAM), *arguments, "--kubeconfig", str(path)]
+        env = environment(HOME=str(tmp_path))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+            silent.settimeout(60)
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(1)
+                process.send_signal(signal.SIGTERM)
+                assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode in {0, 130, -signal.SIGTERM}  # those that serve end in good order
 
 
 @pytest.mark.parametrize("arguments", [("version",), ("crds", "print"), ("--help",)], ids=" ".join)

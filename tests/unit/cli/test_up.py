@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import http.client
 import importlib.util
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import typer
@@ -231,7 +234,7 @@ async def test_the_first_signal_asks_for_the_end(number: signal.Signals) -> None
     with stop_on_signals() as stop:
         assert not stop.is_set()
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(stop.wait(), 10)
+        await asyncio.wait_for(stop.wait(), 60)
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
@@ -314,6 +317,52 @@ async def test_the_operator_is_added_with_our_kinds_and_ends_with_the_control_pl
 
             await wait_until_async(accepted, what="the operator has seen the job")
             assert (await client.of(Device).list()).items == []
+
+
+def test_readiness_is_said_only_after_the_kubeconfig_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgewright.local import control_plane
+    from edgewright.local.access import kubeconfig as files
+
+    data = tmp_path / "data"
+    codes: list[int] = []
+
+    def ask(server: str) -> int:
+        tls = ssl.create_default_context(cafile=str(data / "pki" / "ca.crt"))
+        host = urlsplit(server)
+        connection = http.client.HTTPSConnection(host.hostname or "", host.port, timeout=60, context=tls)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def slow_write(path: Path, document: Any) -> None:
+        """The last moment without a kubeconfig: everything else has had time to become ready."""
+        server = document["clusters"][0]["cluster"]["server"]
+        codes.extend(ask(server) for _ in range(20))
+        path.touch()
+
+    async def told_to_stop() -> None:
+        config_file = tmp_path / "kubeconfig"
+        serving = asyncio.create_task(
+            up.serve(
+                control_plane.open(control_plane.Settings(data=data, port=0)),
+                data=data,
+                listen=up.Listen("127.0.0.1", 0),
+                kubeconfig=config_file,
+                merge=False,
+                operator=None,
+            )
+        )
+        await wait_until_async(lambda: serving.done() or config_file.exists(), what="the kubeconfig is written")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await serving
+
+    monkeypatch.setattr(files, "write", slow_write)
+    asyncio.run(told_to_stop())
+    assert set(codes) == {503}
 
 
 @pytest.mark.parametrize("no_operator", [True, False], ids=["without", "with"])

@@ -30,9 +30,14 @@ NODES = Kind(group="", version="v1", kind="Node", plural="nodes", namespaced=Fal
 async def planes(data: Path, **settings: Any) -> AsyncIterator[tuple[control_plane.Running, Client]]:
     async with control_plane.open(control_plane.Settings(data=data, port=0, **settings)) as running:
         config = Config(server=running.url, tls=running.entrance.component("test"), source="test")
+        stop = asyncio.Event()
+        serving = asyncio.create_task(running.serve_until(stop))
         async with Client(config, clock=SystemClock()) as client:
             await ready(client)
             yield running, client
+        stop.set()
+        await asyncio.wait([serving])
+        serving.exception()  # it is for the test to say whether there may be one
 
 
 async def ready(client: Client) -> None:
@@ -83,6 +88,24 @@ async def test_after_a_second_start_everything_is_there_and_the_service_leads_to
         assert moved["spec"]["ports"][0]["targetPort"] == running.port
         (endpoints,) = (await client.raw(SLICES).list()).items
         assert endpoints["ports"][0]["port"] == running.port
+
+
+async def test_it_is_not_ready_before_whoever_opened_it_has_done_the_rest(tmp_path: Path) -> None:
+    async with control_plane.open(control_plane.Settings(data=tmp_path / "data", port=0)) as running:
+        config = Config(server=running.url, tls=running.entrance.component("test"), source="test")
+        async with Client(config, clock=SystemClock()) as client:
+
+            async def waits_for_the_rest() -> bool:
+                with pytest.raises(ServiceUnavailable) as refused:
+                    await client.get_path("/readyz")
+                return str(refused.value).endswith("[-]start failed: is not complete yet")
+
+            await wait_until_async(waits_for_the_rest, what="everything else is ready")
+            stop = asyncio.Event()
+            serving = asyncio.create_task(running.serve_until(stop))
+            await ready(client)
+            stop.set()
+            await serving
 
 
 async def test_with_a_node_there_is_a_node(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def dial(
     received = b""
     own = (source, 0) if source else None
     with (
-        socket.create_connection((address, OTA_PORT), timeout=10, source_address=own) as raw,
+        socket.create_connection((address, OTA_PORT), timeout=60, source_address=own) as raw,
         context.wrap_socket(raw, server_hostname="ota-agent", suppress_ragged_eofs=False) as line,
     ):
         line.sendall(shows)
@@ -196,7 +196,7 @@ class Around:
 
     async def until(self, line: str) -> None:
         """Waits for a line of the log that has this in it."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not any(line in each for each in self.lines):
                 self._news.clear()
                 await self._news.wait()

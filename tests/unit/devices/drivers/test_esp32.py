@@ -100,7 +100,7 @@ async def test_the_published_firmwares_end_is_enough_though_it_keeps_the_connect
 
     def firmware() -> bytes:
         with (
-            socket.create_connection((around.address, OTA_PORT), timeout=10) as raw,
+            socket.create_connection((around.address, OTA_PORT), timeout=60) as raw,
             trusting(keys.pem).wrap_socket(raw, server_hostname="ota-agent", suppress_ragged_eofs=False) as line,
         ):
             line.sendall(CERTIFICATE[:300])
@@ -128,7 +128,7 @@ async def test_a_device_that_takes_everything_and_says_nothing_is_left_to_the_pr
 
     def silent() -> bytes:
         with (
-            socket.create_connection((around.address, OTA_PORT), timeout=10) as raw,
+            socket.create_connection((around.address, OTA_PORT), timeout=60) as raw,
             trusting(keys.pem).wrap_socket(raw, server_hostname="ota-agent") as line,
         ):
             line.sendall(CERTIFICATE)
@@ -172,7 +172,7 @@ async def test_a_device_that_takes_nothing_is_cut_off(keys: Keys) -> None:
 
     def deaf() -> bytes:
         with (
-            socket.create_connection((around.address, OTA_PORT), timeout=10) as raw,
+            socket.create_connection((around.address, OTA_PORT), timeout=60) as raw,
             trusting(keys.pem).wrap_socket(raw, server_hostname="ota-agent") as line,
         ):
             line.sendall(CERTIFICATE)
@@ -196,7 +196,7 @@ async def test_a_device_that_says_goodbye_in_mid_transfer_has_been_cut(keys: Key
 
     def giving_up() -> bytes:
         with (
-            socket.create_connection((around.address, OTA_PORT), timeout=10) as raw,
+            socket.create_connection((around.address, OTA_PORT), timeout=60) as raw,
             trusting(keys.pem).wrap_socket(raw, server_hostname="ota-agent") as line,
         ):
             line.sendall(CERTIFICATE)
@@ -222,17 +222,17 @@ async def test_strangers_get_nothing_and_do_not_use_up_the_attempt(keys: Keys) -
     other = b"\x30\x82\x03\x00" + bytes(768)
 
     def plain_text() -> bytes:
-        with socket.create_connection((around.address, OTA_PORT), timeout=10) as raw:
+        with socket.create_connection((around.address, OTA_PORT), timeout=60) as raw:
             raw.sendall(b"GET / HTTP/1.0\r\n\r\n")
             return raw.recv(1)
 
     def silent() -> bytes:
-        with socket.create_connection((around.address, OTA_PORT), timeout=10) as raw:
+        with socket.create_connection((around.address, OTA_PORT), timeout=60) as raw:
             return raw.recv(1)
 
     def hanging_up() -> bytes:
         with (
-            socket.create_connection((around.address, OTA_PORT), timeout=10) as raw,
+            socket.create_connection((around.address, OTA_PORT), timeout=60) as raw,
             context.wrap_socket(raw, server_hostname="ota-agent") as line,
         ):
             line.sendall(CERTIFICATE[:3])
@@ -263,7 +263,7 @@ async def test_slow_strangers_do_not_keep_the_device_waiting(keys: Keys, monkeyp
     def crowd() -> bytes:
         with contextlib.ExitStack() as stack:
             for number in range(4):
-                raw = socket.create_connection((around.address, OTA_PORT), timeout=10, source_address=("127.0.0.9", 0))
+                raw = socket.create_connection((around.address, OTA_PORT), timeout=60, source_address=("127.0.0.9", 0))
                 stack.enter_context(raw)
                 if number > 1:
                     with contextlib.suppress(ConnectionResetError):
@@ -285,7 +285,7 @@ async def test_a_stranger_that_dials_many_times_leaves_room_for_a_device_whose_a
     def crowd() -> bytes:
         with contextlib.ExitStack() as stack:
             for _ in range(80):
-                raw = socket.create_connection((around.address, OTA_PORT), timeout=10, source_address=("127.0.0.9", 0))
+                raw = socket.create_connection((around.address, OTA_PORT), timeout=60, source_address=("127.0.0.9", 0))
                 stack.enter_context(raw)
             return dial(around.address, context, source="127.0.0.10")
 
@@ -346,7 +346,7 @@ async def test_only_one_connection_gets_the_firmware_though_many_show_the_certif
         asyncio.run_coroutine_threadsafe(attesting.wait(), loop).result(10)
         with contextlib.ExitStack() as stack:
             for _ in range(2):
-                raw = stack.enter_context(socket.create_connection((around.address, OTA_PORT), timeout=10))
+                raw = stack.enter_context(socket.create_connection((around.address, OTA_PORT), timeout=60))
                 line = stack.enter_context(context.wrap_socket(raw, server_hostname="ota-agent"))
                 line.sendall(CERTIFICATE)
             with contextlib.suppress(OSError):

@@ -21,7 +21,7 @@ async def test_silent_strangers_from_the_address_that_hides_the_device_do_not_ke
         with contextlib.ExitStack() as stack:
             for _ in range(MAX_PER_ADDRESS):
                 place = (scene.around.address, OTA_PORT)
-                stack.enter_context(socket.create_connection(place, timeout=10, source_address=(HIDDEN, 0)))
+                stack.enter_context(socket.create_connection(place, timeout=60, source_address=(HIDDEN, 0)))
             until = time.monotonic() + 15
             while time.monotonic() < until:
                 with contextlib.suppress(OSError):

@@ -44,7 +44,7 @@ PATIENT = replace(QUICK, stall=30.0, farewell=10.0, introduction=10.0, leave=10.
 
 def copy_from(address: str, around: Around, context: ssl.SSLContext) -> ssl.SSLSocket:
     """Calls with a copy of the certificate, and reads nothing."""
-    raw = socket.create_connection((around.address, OTA_PORT), timeout=10, source_address=(address, 0))
+    raw = socket.create_connection((around.address, OTA_PORT), timeout=60, source_address=(address, 0))
     try:
         line = context.wrap_socket(raw, server_hostname="ota-agent")
     except BaseException:

@@ -136,7 +136,7 @@ async def test_a_device_is_flashed_and_proven(tmp_path: Path) -> None:
     assert (report.rebooted, report.written, report.attested) == (True, True, True)
     assert (report.image_version, report.device, report.application) == ("0.2.0", "esp32", "thermometer")
     assert len(report.certificate) == 64
-    assert 0 < report.seconds < 30
+    assert report.seconds > 0
 
 
 async def test_firmware_which_counts_its_restarts_is_flashed_and_proven(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def head(method: str, path: str, *lines: str) -> bytes:
 
 async def answered(reader: asyncio.StreamReader) -> int:
     """The status of the next answer."""
-    return int((await asyncio.wait_for(reader.readline(), 20)).split()[1])
+    return int((await asyncio.wait_for(reader.readline(), 60)).split()[1])
 
 
 async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ async def test_a_connection_that_asks_nothing_is_cut(tmp_path: Path, monkeypatch
         monkeypatch.setattr(listener, "_FIRST_REQUEST_SECONDS", 0.05)
         async with connected(api) as (reader, _):
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(reader.readexactly(1), 20)
+                await asyncio.wait_for(reader.readexactly(1), 60)
         assert (await api("GET", "/version")).code == 200  # the one that has asked before is still there
 
 
@@ -176,7 +176,7 @@ async def test_a_watcher_that_does_not_read_is_cut(tmp_path: Path, monkeypatch: 
         await api.made(CONFIG_MAPS, config_map("a", x="y" * 500_000))
         async with connected(api) as (reader, writer):
             writer.write(head("GET", f"{CONFIG_MAPS}?watch=1"))
-            await asyncio.wait_for(reader.readline(), 20)
+            await asyncio.wait_for(reader.readline(), 60)
 
             async def cut() -> bool:
                 patch = {"data": {"n": str(api.store.revision)}}

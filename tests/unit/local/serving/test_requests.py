@@ -351,7 +351,7 @@ async def test_reviews_are_answered_and_not_kept(tmp_path: Path) -> None:
 async def events_of(api: Api, path: str, count: int) -> list[tuple[str, str]]:
     """The first events of a watch: type and name."""
     found = []
-    async with asyncio.timeout(10), api.session.get(api.url + path, ssl=api.tls) as response:
+    async with asyncio.timeout(60), api.session.get(api.url + path, ssl=api.tls) as response:
         async for line in response.content:
             event = json.loads(line)
             about = event["object"].get("metadata") or {}

@@ -1,0 +1,71 @@
+"""Installs what a locked requirements file names into the environment that runs this, in parts side by side.
+
+The Makefile calls it for .venv. pip spends most of its time on reading the lists of all releases of each package, one
+after the other; the file names every package with its hashes, so nothing has to be resolved, and a few processes can
+share the work. What is there in the right version is left alone; nothing but the standard library is needed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import distributions
+from pathlib import Path
+
+_PARTS = 4
+_LAST = "pip"
+"""It is the one that installs the others, so it is replaced when they are done."""
+_NAME = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)")
+
+
+def entries(text: str) -> dict[str, tuple[str, str]]:
+    """The packages of a locked file by name, each with its version and its lines."""
+    found: dict[str, tuple[str, str]] = {}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        if line.startswith(("#", "-")) or not line.strip():
+            continue
+        if begins := _NAME.match(line):
+            name = re.sub(r"[-_.]+", "-", begins[1]).lower()
+            found[name] = (begins[2], line)
+        elif name:
+            found[name] = (found[name][0], found[name][1] + line)
+    return found
+
+
+def missing(locked: dict[str, tuple[str, str]]) -> dict[str, str]:
+    """The lines of the packages that are not there in the version that is locked."""
+    there = {re.sub(r"[-_.]+", "-", each.metadata["Name"]).lower(): each.version for each in distributions()}
+    return {name: lines for name, (version, lines) in locked.items() if there.get(name) != version}
+
+
+def parts(wanted: dict[str, str]) -> list[list[str]]:
+    """The same packages in parts that take about the same time."""
+    others = [lines for name, lines in wanted.items() if name != _LAST]
+    return [share for start in range(_PARTS) if (share := others[start::_PARTS])]
+
+
+def main(files: list[str]) -> int:
+    """Installs what the files name; the exit code of the first part that failed."""
+    locked: dict[str, tuple[str, str]] = {}
+    for file in files:
+        locked |= entries(Path(file).read_text(encoding="utf-8"))
+    wanted = missing(locked)
+    with tempfile.TemporaryDirectory() as folder:
+        running = [_install(share, Path(folder) / f"{number}.txt") for number, share in enumerate(parts(wanted))]
+        codes = [each.wait() for each in running]
+        if _LAST in wanted and not any(codes):
+            codes.append(_install([wanted[_LAST]], Path(folder) / "last.txt").wait())
+    return next((code for code in codes if code), 0)
+
+
+def _install(lines: list[str], file: Path) -> subprocess.Popen[bytes]:
+    file.write_text("".join(lines), encoding="utf-8")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", str(file)]
+    return subprocess.Popen(command)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,227 @@
+"""Runs suites, which are targets of the Makefile, in lanes side by side, and says how long each took.
+
+`make test` and `make verify` call it with the names of their lanes. What a suite prints goes into a file in
+build/reports too, and is shown as it comes where there is one lane, or when the suite ends where there are several. It
+decides nothing about a suite: only the exit code of its target counts. It needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPORTS = Path("build/reports")
+_GRACE = 20.0
+_INSIDE = "EDGEWRIGHT_SUITES"
+"""In the environment of a suite that runs suites itself, so that it leaves the reports of the others alone."""
+# What a parent `make` tells its children about sharing jobs: ours are not its children in that sense.
+_JOBS = re.compile(r" ?(-j\d*|--jobserver-\S+)(?= |$)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is run: some suites one after the other, and then lanes side by side."""
+
+    first: Sequence[str] = ()
+    lanes: Sequence[Sequence[str]] = ()
+    needs: Mapping[str, str] = field(default_factory=dict)
+    """For a suite the one that must have passed before it."""
+    skip: Mapping[str, str] = field(default_factory=dict)
+    """What is left out, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How a suite ended."""
+
+    suite: str
+    code: int
+    seconds: float
+
+
+class Runner:
+    """Runs a plan; keeps what came of it."""
+
+    def __init__(self, plan: Plan, *, reports: Path = REPORTS, make: Sequence[str] = ("make",)) -> None:
+        self.results: list[Result] = []
+        self.skipped: dict[str, str] = {}
+        self._plan = plan
+        self._reports = reports
+        self._make = tuple(make)
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def run(self) -> None:
+        """Runs everything, whatever fails."""
+        self._reports.mkdir(parents=True, exist_ok=True)
+        for suite in self._plan.first:
+            self._run(suite, live=True)
+        live = sum(bool(lane) for lane in self._plan.lanes) == 1
+        lanes = [threading.Thread(target=self._run_lane, args=(lane, live)) for lane in self._plan.lanes]
+        for each in lanes:
+            each.start()
+        for each in lanes:
+            while each.is_alive():
+                each.join(0.2)  # so that a signal is seen
+
+    def stop(self) -> None:
+        """Ends what runs, with all that it has started, and begins nothing more."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        for number, grace in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
+            for each in running:
+                if each.poll() is None:
+                    os.killpg(each.pid, number)
+            deadline = time.monotonic() + grace
+            while any(each.poll() is None for each in running) and time.monotonic() < deadline:
+                time.sleep(0.1)
+
+    def _run_lane(self, suites: Iterable[str], live: bool) -> None:
+        for suite in suites:
+            self._run(suite, live=live)
+
+    def _run(self, suite: str, *, live: bool) -> None:
+        if reason := self._reason_to_skip(suite):
+            self.skipped[suite] = reason
+            return
+        log = self._reports / f"{suite}.log"
+        self._say(f"== {suite}{'' if live else f' (what it prints comes when it ends, and is in {log})'}\n")
+        began = time.monotonic()
+        with log.open("wb") as file:
+            with self._lock:
+                if self._stopped:
+                    return
+                process = subprocess.Popen(
+                    [*self._make, suite],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env=_environment(),
+                    start_new_session=True,
+                )
+                self._running.add(process)
+            assert process.stdout is not None
+            for line in process.stdout:
+                file.write(line)
+                file.flush()
+                if live:
+                    self._write(line)
+            code = process.wait()
+            process.stdout.close()
+        with self._lock:
+            self._running.discard(process)
+            self.results.append(Result(suite=suite, code=code, seconds=time.monotonic() - began))
+        if not live:
+            self._write(f"== {suite} ended with {code}, and printed:\n".encode() + log.read_bytes())
+
+    def _reason_to_skip(self, suite: str) -> str:
+        if suite in self._plan.skip:
+            return self._plan.skip[suite]
+        needed = self._plan.needs.get(suite)
+        if needed is None:
+            return ""
+        if any(each.suite == needed and each.code != 0 for each in self.results):
+            return f"{needed} failed, and it needs that"
+        return ""
+
+    def _say(self, text: str) -> None:
+        self._write(text.encode())
+
+    def _write(self, text: bytes) -> None:
+        with self._lock:
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+
+
+def left_out(reports: Path) -> list[str]:
+    """The tests that were skipped, each with its reason, as the reports of pytest have them."""
+    return [
+        f"{case.get('classname')}.{case.get('name')}: {skipped.get('message', '')}"
+        for report in sorted(reports.glob("*.xml"))
+        for case in ET.parse(report).getroot().iter("testcase")
+        for skipped in case.iter("skipped")
+    ]
+
+
+def table(results: Sequence[Result], budgets: Mapping[str, float], title: str, total: float) -> list[str]:
+    """A line for each suite: how it ended, how long it took, and how long it may take on a quiet machine."""
+
+    def line(name: str, failed: bool, seconds: float, budget: float | None, rest: str = "") -> str:
+        of = "" if budget is None else f" of {budget * 60:4.0f} s"
+        return f"  {name:<16} {'FAILED' if failed else 'passed':<7} {seconds:5.0f} s{of}{rest}"
+
+    lines = [line(each.suite, each.code != 0, each.seconds, budgets.get(each.suite)) for each in results]
+    failed = any(each.code for each in results)
+    return [*lines, line("all", failed, total, budgets.get(title), " (with what had to be set up)")]
+
+
+def _environment() -> dict[str, str]:
+    environ = {**os.environ, _INSIDE: "1"}
+    for name in ("MAKEFLAGS", "MFLAGS"):
+        if name in environ:
+            environ[name] = _JOBS.sub("", environ[name])
+    return environ
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return dict(each.split("=", 1) for each in text.split())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the arguments say; 1 where something failed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("title", help="the target that is made of these suites")
+    parser.add_argument("--first", default="", help="suites that are run one after the other, before the lanes")
+    parser.add_argument("--lane", action="append", default=[], help="suites of one lane; may be given again")
+    parser.add_argument("--needs", default="", help="SUITE=OTHER: not without the other")
+    parser.add_argument("--skip", default="", help="suites to leave out")
+    parser.add_argument("--not-here", default="", help="suites that this machine cannot run")
+    parser.add_argument("--budgets", default="", help="SUITE=MINUTES")
+    parser.add_argument("--began", type=float, default=time.time(), help="when it all began, in seconds since 1970")
+    given = parser.parse_args(arguments)
+    plan = Plan(
+        first=given.first.split(),
+        lanes=[lane.split() for lane in given.lane],
+        needs=_pairs(given.needs),
+        skip={
+            **dict.fromkeys(given.not_here.split(), "it needs Linux"),
+            **dict.fromkeys(given.skip.split(), "SKIP asks for it"),
+        },
+    )
+    if not os.environ.get(_INSIDE):
+        for old in (*REPORTS.glob("*.xml"), *REPORTS.glob("*.log")):
+            old.unlink()
+    runner = Runner(plan, make=(os.environ.get("MAKE", "make"), "--no-print-directory"))
+
+    def interrupted(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, interrupted)
+    signal.signal(signal.SIGINT, interrupted)
+    try:
+        runner.run()
+    except SystemExit:
+        runner.stop()
+        raise
+    budgets = {name: float(minutes) for name, minutes in _pairs(given.budgets).items()}
+    print(f"== make {given.title}")
+    print("\n".join(table(runner.results, budgets, given.title, time.time() - given.began)))
+    skipped = [f"{suite}: {reason}" for suite, reason in runner.skipped.items()] + left_out(REPORTS)
+    print("\n".join(["  skipped:", *(f"    {each}" for each in skipped)]) if skipped else "  skipped: nothing")
+    return int(any(each.code for each in runner.results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
