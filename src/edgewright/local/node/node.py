@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from edgewright.local.access.authentication import User
 from edgewright.local.controllers.resources import Service
 from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
 from edgewright.local.node.container_start import (
@@ -41,10 +42,18 @@ from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.controller import Controller, For
+from edgewright.runtime.errors import KubernetesError
 from edgewright.runtime.events import Recorder
-from edgewright.runtime.objects import Key, RawObject
+from edgewright.runtime.objects import Key, Kind, RawObject
 from edgewright.runtime.predicates import intent_changed
 
+_ACCESS_REVIEW = Kind(
+    group="authorization.k8s.io",
+    version="v1",
+    kind="SubjectAccessReview",
+    plural="subjectaccessreviews",
+    namespaced=False,
+)
 _WORKERS = 8
 _WAITING = {
     "ErrImagePull": "image can't be pulled",
@@ -171,7 +180,14 @@ class Node:
     async def _serve_logs(self, stack: AsyncExitStack) -> int | None:
         if self._tls is None:
             return None
-        server = LogServer(self._find_log, tls=self._tls, host=self._listen, port=self._log_port, clock=self._clock)
+        server = LogServer(
+            self._find_log,
+            tls=self._tls,
+            host=self._listen,
+            port=self._log_port,
+            clock=self._clock,
+            may=functools.partial(may_read_logs, self._client, self.name),
+        )
         stack.push_async_callback(server.close)
         await server.start()
         return server.port
@@ -286,6 +302,20 @@ def _counts(change: Change[Pod]) -> bool:
     """Whether a change of a Pod is worth a pass: another intent, or the end of it, whoever declared that."""
     over = change.old is not None and change.new is not None and change.new.ended and not change.old.ended
     return over or intent_changed(change)
+
+
+async def may_read_logs(client: Client, node: str, user: User) -> bool:
+    """Whether the API server lets a user read the logs of a node; administrators, as it is one itself, always may."""
+    if "system:masters" in user.groups:
+        return True
+    wanted = {"verb": "get", "resource": "nodes", "subresource": "log", "name": node}
+    review = {"spec": {"user": user.name, "groups": list(user.groups), "resourceAttributes": wanted}}
+    try:
+        answer = await client.raw(_ACCESS_REVIEW).create(review)
+    except KubernetesError as error:
+        _log.warning("cannot ask who may read logs; refused", user=user.name, error=str(error))
+        return False
+    return bool((answer.get("status") or {}).get("allowed"))
 
 
 class _Wake:
