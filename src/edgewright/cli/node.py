@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,8 +26,10 @@ from edgewright.runtime import Client, Manager, config
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.tls import ConfigError, Pem, certificates_in, read_bytes
 
+if TYPE_CHECKING:
+    from edgewright.local.node.pod_ids import PodIds
+
 # Whom Pods run as where the node runs as root: somebody who owns nothing.
-_POD_USER: Final = "nobody"
 
 
 def node(
@@ -48,6 +50,7 @@ def node(
         ),
     ] = None,
     image: machine.Images = None,
+    pod_ids: machine.PodIdRange = "",
     addresses: Annotated[
         str,
         typer.Option(
@@ -80,14 +83,23 @@ def node(
     """Run the Pods of one node as processes on this machine, until Ctrl-C. Its Pods go on, and are found again."""
     called = machine.node_name(name, option="--name")
     images = {FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **machine.images(image)}
-    given = machine.addresses(addresses)
+    given, ids = machine.addresses(addresses), machine.pod_ids(pod_ids)
     (reached,) = machine.addresses(address, option="--address", most=1)
     settings = config.load(kubeconfig=kubeconfig, context=context)
     directory = machine.data_directory(data, called="edgewright-node")
     with locked(directory):
         tls = log_tls(directory, called, reached, client_ca=client_ca, certificate=certificate)
         asyncio.run(
-            run(settings, name=called, directory=directory, images=images, addresses=given, address=reached, tls=tls)
+            run(
+                settings,
+                name=called,
+                directory=directory,
+                images=images,
+                addresses=given,
+                address=reached,
+                tls=tls,
+                ids=ids,
+            )
         )
 
 
@@ -100,6 +112,7 @@ async def run(
     addresses: tuple[str, ...],
     address: str,
     tls: ssl.SSLContext | None,
+    ids: PodIds | None = None,
 ) -> None:
     """Runs the node, and the Services where they are asked for, until a signal comes."""
     from edgewright.local.node import Node  # noqa: PLC0415 - other commands need none of it
@@ -117,7 +130,7 @@ async def run(
                 log_tls=tls,
                 listen=address,
                 covered=[directory],
-                user=_POD_USER if os.geteuid() == 0 else None,
+                ids=ids,
             )
             parts = [asyncio.create_task(runs.run(), name="node")]
             if addresses:

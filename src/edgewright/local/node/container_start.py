@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.lifecycle import Start, Timing
 from edgewright.local.node.mount_check import how_to_mount
 from edgewright.local.node.pod_hosts import HOSTS, HostsFiles, host_name, rewrite
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.service_variables import service_variables
 from edgewright.local.node.sources import Missing, Sources, Tokens
@@ -34,6 +34,7 @@ from edgewright.runtime.clock import Clock
 from edgewright.runtime.objects import RawObject
 
 SHIM = Path(__file__).with_name("shim.py")
+_NOBODY = 65534
 DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 
 
@@ -53,7 +54,8 @@ class Machine:
     host: str
     images: Mapping[str, Sequence[str]]
     directory: Path
-    user: str | None = None
+    ids: PodIds | None = None
+    """The users and groups that Pods may have; None: they run as the node itself."""
     mounts: bool = True
     """Whether a container can have a root of its own here."""
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
@@ -127,7 +129,7 @@ class Starter:
         resources = resources_of(containers, self._machine.capacity)
         group = (pod.spec.get("securityContext") or {}).get("fsGroup")
         folder.volumes.mkdir(mode=0o755, exist_ok=True)
-        user = user_of(pod, {}, self._machine.user) if self._root else None
+        user = user_of(pod, {}, record.user) if self._root else None
         # Theirs, so that a Secret with mode 0400 can be read: in a cluster most programs are root in their container.
         owner = (
             None
@@ -186,7 +188,7 @@ class Starter:
             "logLimit": machine.log_limit,
             "stopSignal": _stop_signal(container),
         }
-        user = user_of(pod, container, machine.user) if self._root else None
+        user = user_of(pod, container, record.user) if self._root else None
         if _must_not_be_root(pod, container) and (user["uid"] if user else os.geteuid()) == 0:
             raise Missing(f"container {container['name']}: runAsNonRoot is set, and this node would run it as root")
         if user is not None:
@@ -261,8 +263,8 @@ async def _end_of(reader: int) -> None:
         loop.remove_reader(reader)
 
 
-def user_of(pod: Pod, container: RawObject, default: str | None) -> RawObject | None:
-    """Who a container runs as: whom the Pod says, else the node's user for Pods; None means: as the node itself."""
+def user_of(pod: Pod, container: RawObject, own: int) -> RawObject | None:
+    """Who a container runs as: whom the Pod says, else the Pod's own user; None means: as the node itself."""
     pod_security = pod.spec.get("securityContext") or {}
     security = container.get("securityContext") or {}
     uid = security.get("runAsUser", pod_security.get("runAsUser"))
@@ -270,11 +272,10 @@ def user_of(pod: Pod, container: RawObject, default: str | None) -> RawObject | 
     groups = list(pod_security.get("supplementalGroups") or ())
     if (group := pod_security.get("fsGroup")) is not None:
         groups.append(group)
-    if default is None and uid is None and gid is None:
+    if not own and uid is None and gid is None:
         return None
-    entry = pwd.getpwnam(default or "nobody")
-    uid = entry.pw_uid if uid is None else uid
-    return {"uid": uid, "gid": entry.pw_gid if gid is None else gid, "groups": groups}
+    instead = own or _NOBODY
+    return {"uid": instead if uid is None else uid, "gid": instead if gid is None else gid, "groups": groups}
 
 
 def _path(program: Sequence[str]) -> str:

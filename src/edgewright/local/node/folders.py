@@ -36,6 +36,8 @@ class PodRecord(Struct, frozen=True, gc=False, kw_only=True):
     taken_in: datetime
     address: str = ""
     grace: int = 30
+    user: int = 0
+    """The id of the user and the group that are this Pod's own; 0: it runs as the node itself."""
 
 
 class State(Struct, frozen=True, gc=False, kw_only=True):

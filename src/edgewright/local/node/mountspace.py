@@ -18,7 +18,7 @@ import stat
 from typing import Any
 
 _NEW_MOUNTS, _NEW_NAME, _NEW_USER = 0x00020000, 0x04000000, 0x10000000
-_READ_ONLY, _NO_SUID, _NO_DEVICES = 1, 2, 4
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
 _REMOUNT, _BIND, _MOVE, _RECURSIVE, _UNBINDABLE, _PRIVATE = 32, 4096, 8192, 16384, 1 << 17, 1 << 18
 _DETACH = 2
 _MAX_ENTRIES = 4096
@@ -103,6 +103,14 @@ class Root:
         """Puts an empty folder in the place of one that is not to be seen."""
         if os.path.isdir(self.at(path)):  # noqa: PTH112
             mount("tmpfs", self.at(path), "tmpfs", _READ_ONLY | _NO_SUID, "mode=0555,size=4k")
+
+    def hide_processes_of_others(self) -> None:
+        """Shows a container those processes only that are its user's; where the kernel or an old one says no, all."""
+        flags = _NO_SUID | _NO_DEVICES | _NO_PROGRAMS
+        for options in ("hidepid=invisible", "hidepid=2"):
+            with contextlib.suppress(Unmountable):
+                mount("proc", self.at("/proc"), "proc", flags, options)
+                return
 
     def show_alone(self, path: str) -> None:
         """Shows a folder that lies in others which strangers may not enter: those hold nothing else then."""
@@ -227,4 +235,5 @@ def enter(wanted: dict[str, Any]) -> None:
         root.bind(each["source"], target, read_only=each["readOnly"], inside=each.get("inside", ""))
     for path in wanted.get("covered", ()):
         root.cover(path)  # last: to unfold what lies around it would uncover it
+    root.hide_processes_of_others()
     root.move_in()

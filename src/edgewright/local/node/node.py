@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import pwd
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -30,6 +29,7 @@ from edgewright.local.node.lifecycle import Timing
 from edgewright.local.node.logserver import Found, LogServer, NoLog
 from edgewright.local.node.mount_check import closed_to_others, how_to_mount, mounts_work, where_nobody_may_enter
 from edgewright.local.node.pod_hosts import HostsFiles
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pod_loop import Reconciler
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.probe_actions import Asker
@@ -79,7 +79,7 @@ class Node:
         listen: str = "127.0.0.1",
         log_port: int = 0,
         clock: Clock | None = None,
-        user: str | None = None,
+        ids: PodIds | None = None,
         environment: Mapping[str, str] | None = None,
         covered: Sequence[Path] = (),
         shown: Sequence[Path] = (),
@@ -92,16 +92,11 @@ class Node:
         """Says what the node is; nothing happens before `run`.
 
         `directory` is the node's own, closed to everybody else. `images` maps names to commands. `log_tls` is the TLS
-        of the log server and must demand a client certificate; without it no logs are served. `user` is who Pods run as
-        where the node runs as root. `environment` goes to every container. `covered` are folders that no Pod sees,
-        `shown` folders with programs that every Pod may read besides those of this Python. `told` has the images whose
-        programs can do without mounts, and for each mount path the variables that tell them of another place.
+        of the log server and must demand a client certificate; without it no logs are served. `ids` are whom Pods may
+        run as where the node runs as root. `environment` goes to every container. `covered` are folders that no Pod
+        sees, `shown` folders with programs that every Pod may read besides those of this Python. `told` has the images
+        whose programs can do without mounts, and for each mount path the variables that tell them of another place.
         """
-        if user is not None:
-            try:
-                pwd.getpwnam(user)
-            except KeyError:
-                raise ValueError(f"Pods cannot run as {user!r}: this machine has no such user") from None
         self.name = name
         self._client = client
         self._clock = clock or SystemClock()
@@ -112,7 +107,7 @@ class Node:
         self._tls = log_tls
         self._listen = listen
         self._log_port = log_port
-        self._user = user
+        self._ids = ids
         self._environment = dict(environment or {})
         self._covered = tuple(path.resolve() for path in covered)
         self._shown = (*program_folders(), *(path.resolve() for path in shown))
@@ -143,7 +138,7 @@ class Node:
             host=self._listen,
             images=self._images,
             directory=self._folder.path,
-            user=self._user if os.geteuid() == 0 else None,
+            ids=self._ids if os.geteuid() == 0 else None,
             mounts=await asyncio.to_thread(mounts_work),
             told=self._told,
             own_scratch=not needs_scratch_of_the_machine(self._images, self._shown),
@@ -159,7 +154,7 @@ class Node:
                 images=", ".join(self._told) or "none",
                 remedy=how_to_mount(root=os.geteuid() == 0),
             )
-            closed = closed_to_others(self._shown) if machine.user is not None else None
+            closed = closed_to_others(self._shown) if machine.ids is not None else None
             if closed is not None:
                 _log.warning(where_nobody_may_enter(closed))
         async with AsyncExitStack() as stack:
@@ -309,7 +304,8 @@ async def may_read_logs(client: Client, node: str, user: User) -> bool:
     if "system:masters" in user.groups:
         return True
     wanted = {"verb": "get", "resource": "nodes", "subresource": "log", "name": node}
-    review = {"spec": {"user": user.name, "groups": list(user.groups), "resourceAttributes": wanted}}
+    asked = {"user": user.name, "groups": list(user.groups), "resourceAttributes": wanted}
+    review = {"apiVersion": _ACCESS_REVIEW.api_version, "kind": _ACCESS_REVIEW.kind, "metadata": {}, "spec": asked}
     try:
         answer = await client.raw(_ACCESS_REVIEW).create(review)
     except KubernetesError as error:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from edgewright.local.node.container_start import needs_scratch_of_the_machine, user_of
 from edgewright.local.node.environment import command_line, environment, expand
 from edgewright.local.node.images import not_here, program_for
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pods import Pod, is_sidecar, parse_time, rfc3339
 from edgewright.local.node.refusals import refusal
 from edgewright.local.node.sources import Missing, Sources, Tokens, pod_field, quantity, resource_field
@@ -354,13 +355,12 @@ def test_a_mount_that_cannot_be_made_says_why(tmp_path: Path, mount: dict[str, A
 # --- who they run as, and what is refused ----------------------------------------------------------------------------
 
 
-def test_a_container_runs_as_whom_the_pod_says_else_as_the_nodes_user_for_pods() -> None:
-    assert user_of(pod(), {}, None) is None
-    nobody = user_of(pod(), {}, "nobody")
-    assert nobody is not None
-    assert nobody["groups"] == []
+def test_a_container_runs_as_whom_the_pod_says_else_as_the_pods_own_user() -> None:
+    assert user_of(pod(), {}, 0) is None
+    assert user_of(pod(), {}, 77) == {"uid": 77, "gid": 77, "groups": []}
+    assert user_of(pod(securityContext={"runAsUser": 5}), {}, 0) == {"uid": 5, "gid": 65534, "groups": []}
     chosen = pod(securityContext={"runAsUser": 5, "fsGroup": 6, "supplementalGroups": [7]})
-    assert user_of(chosen, {"securityContext": {"runAsUser": 8, "runAsGroup": 9}}, "nobody") == {
+    assert user_of(chosen, {"securityContext": {"runAsUser": 8, "runAsGroup": 9}}, 77) == {
         "uid": 8, "gid": 9, "groups": [7, 6],
     }  # fmt: skip
 
@@ -417,3 +417,20 @@ def test_times_and_small_questions() -> None:
     assert not is_sidecar({})
     assert pod("a").container("a") == {"name": "a", "image": "sh"}
     assert pod("a").container("b") is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"securityContext": {"runAsGroup": 0}}, "RunAsGroupRefused"),
+        ({"securityContext": {"runAsUser": 1000}}, "RunAsUserRefused"),
+        ({"securityContext": {"supplementalGroups": [42]}}, "RunAsGroupRefused"),
+        ({"securityContext": {"fsGroup": 0}}, "RunAsGroupRefused"),
+        ({"containers": [{"name": "c", "securityContext": {"runAsGroup": 42}}]}, "RunAsGroupRefused"),
+        ({"securityContext": {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}}, None),
+        ({"securityContext": {"runAsUser": 2_000_000_007}}, None),
+    ],
+)
+def test_users_and_groups_of_the_machine_are_refused_to_pods(spec: dict[str, Any], reason: str | None) -> None:
+    found = refusal(pod(**spec), root=True, ids=PodIds())
+    assert (found and found.reason) == reason
