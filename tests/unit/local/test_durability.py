@@ -35,7 +35,7 @@ def acknowledged_until_killed(directory: Path, lines: int) -> list[tuple[int, St
 async def test_every_acknowledged_write_survives_kill_9(tmp_path: Path) -> None:
     newest, acknowledged = 0, dict[StoreKey, int]()
     chance = random.Random(repetition.seed())
-    for _ in range(repetition.times(5, 200)):
+    for _ in range(repetition.times(5, 40)):
         said = acknowledged_until_killed(tmp_path, chance.randrange(20, 600))
         assert len(said) >= 20
         assert min(revision for revision, _ in said) > newest
