@@ -195,7 +195,7 @@ soak: venv kubernetes ## Run what repeats or is random at length, and print the 
 	@seed=$(SEED); runs=0; until=$$(($$(date +%s) + $(MINUTES) * 60)); \
 	while :; do \
 		again="make soak SUITE=\"$(SUITE)\" SEED=$$seed"; echo "soak: $(SUITE), seed $$seed (repeat with: $$again)"; \
-		HYPOTHESIS_PROFILE=soak EDGEWRIGHT_SEED=$$seed $(BIN)/pytest $(SUITE:%=tests/%) -m "soak or hypothesis or repeated" \
+		TEST_TIMEOUT=7200 HYPOTHESIS_PROFILE=soak EDGEWRIGHT_SEED=$$seed $(BIN)/pytest $(SUITE:%=tests/%) -m "soak or hypothesis or repeated" \
 			--hypothesis-seed=$$seed $(ARGS) || { code=$$?; echo "soak: FAILED with seed $$seed (repeat with: $$again)"; exit $$code; }; \
 		runs=$$((runs + 1)); test $$(date +%s) -lt $$until || break; seed=$$((seed + 1)); \
 	done; \

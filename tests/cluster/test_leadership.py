@@ -8,7 +8,6 @@ block. The order is read from the server by a watch of the test's own, never fro
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
 import statistics
@@ -22,7 +21,7 @@ import pytest
 from edgewright.runtime import Client, For, Key, LeaseSettings, Manager, config
 from tests.cluster.contest import LEASE, UNHURRIED, Contest, Program, Times
 from tests.cluster.leader_program import LABEL, LEASE_LOST, ConfigMap
-from tests.harness import ApiServer, wait_until_async
+from tests.harness import ApiServer, repetition, wait_until_async
 
 PAIRS = 6
 
@@ -96,26 +95,21 @@ async def _rounds(pair: Contest, rounds: int, chance: random.Random, tally: Tall
     tally.writes += pair.record.writes
 
 
-def _unless_told(rounds: int) -> int:
-    return int(os.environ.get("LEADERSHIP_ROUNDS", rounds))
-
-
 # It is the programs that are on trial: on the local server fewer rounds show that it plays the same part.
 @pytest.mark.parametrize(
     ("api_server", "rounds"),
     [
-        pytest.param("cluster", _unless_told(100), id="real"),
-        pytest.param("local_plane", _unless_told(20), id="local"),
-        pytest.param("cluster", _unless_told(1000), marks=pytest.mark.soak, id="real-soak"),
-        pytest.param("local_plane", _unless_told(1000), marks=pytest.mark.soak, id="local-soak"),
+        pytest.param("cluster", repetition.times(36, 1000), id="real"),
+        pytest.param("local_plane", repetition.times(12, 1000), id="local"),
     ],
     indirect=["api_server"],
 )
+@pytest.mark.repeated
 def test_nothing_of_a_stopped_leader_takes_effect_after_its_successor_began(
     api_server: ApiServer, tmp_path: Path, rounds: int, request: pytest.FixtureRequest
 ) -> None:
-    seed = os.environ.get("LEADERSHIP_SEED") or os.environ.get("EDGEWRIGHT_SEED") or str(random.randrange(1 << 32))
-    print(f"seed {seed} (repeat with LEADERSHIP_SEED={seed})")
+    seed = repetition.seed()
+    print(f"seed {seed} (repeat with EDGEWRIGHT_SEED={seed})")
     tally = Tally()
     records = []
 
@@ -127,7 +121,7 @@ def test_nothing_of_a_stopped_leader_takes_effect_after_its_successor_began(
 
     async def all_pairs() -> None:
         shares = [len(range(number, rounds, PAIRS)) for number in range(PAIRS)]
-        async with asyncio.timeout(60 + 3 * rounds), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(300 + 30 * rounds), asyncio.TaskGroup() as group:
             for number, share in enumerate(shares):
                 group.create_task(one_pair(number, share))
 

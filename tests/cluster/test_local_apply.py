@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from edgewright.local.apply.fieldtypes import FieldType
 from edgewright.local.errors import Refusal
 from edgewright.local.patch import merge_patch
 from edgewright.runtime.objects import Kind
-from tests.harness import ControlPlane, RequestError, wait_until
+from tests.harness import ControlPlane, RequestError, repetition, wait_until
 
 Raw: TypeAlias = dict[str, Any]
 OLD, NOW = "2020-01-01T00:00:00Z", datetime(2100, 1, 1, tzinfo=UTC)
@@ -564,9 +563,9 @@ def walk(seed: int, draw_body: Callable[..., Raw]) -> list[Step]:
     return steps
 
 
-WALKS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 6
-SEQUENCES |= {f"widget walk {seed}": (WIDGET, walk(seed, drawn)) for seed in range(WALKS)}
-SEQUENCES |= {f"template walk {seed}": (TEMPLATE, walk(seed, drawn_template)) for seed in range(WALKS)}
+WALKS = repetition.numbers(6, 100)
+SEQUENCES |= {f"widget walk {seed}": (WIDGET, walk(seed, drawn)) for seed in WALKS}
+SEQUENCES |= {f"template walk {seed}": (TEMPLATE, walk(seed, drawn_template)) for seed in WALKS}
 
 
 @dataclass(frozen=True)
@@ -672,6 +671,7 @@ def body_of(step: Step, kind: Kind, live: Raw | None, namespace: str) -> Raw:
     return body
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_a_sequence_of_writes_leaves_the_same_owners_as_on_the_real_server(world: World, name: str) -> None:
     subject, steps = SEQUENCES[name]

@@ -7,7 +7,6 @@ be what the real server itself makes of the patch.
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from edgewright.local import builtin
 from edgewright.local.apply import compile as compiled
 from edgewright.local.apply import strategic
 from edgewright.local.errors import Refusal
-from tests.harness import ControlPlane, RequestError
+from tests.harness import ControlPlane, RequestError, repetition
 
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -274,8 +273,7 @@ def drawn(seed: int) -> dict[str, Any]:
     return patch
 
 
-DRAWN = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 40
-PATCHES += [("template", drawn(seed)) for seed in range(DRAWN)]
+PATCHES += [("template", drawn(seed)) for seed in repetition.numbers(40, 1000)]
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +317,7 @@ def asked(cluster: ControlPlane, method: str, path: str, body: Any, content_type
         return status["code"], status.get("reason", ""), status["message"]
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("place", range(len(PATCHES)), ids=lambda place: f"{PATCHES[place][0]} {place}")
 def test_a_strategic_merge_patch_ends_as_on_the_real_server(
     cluster: ControlPlane, subjects: dict[str, str], place: int

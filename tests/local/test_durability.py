@@ -17,7 +17,7 @@ from edgewright.runtime import Client, Key, Kind, config
 from edgewright.runtime.client import Page
 from edgewright.runtime.errors import KubernetesError, Unreachable
 from edgewright.runtime.objects import RawObject
-from tests.harness import LocalPlane
+from tests.harness import LocalPlane, repetition
 from tests.harness.waiting import wait_until_async
 from tests.local.ledger import Ledger, Write
 
@@ -28,22 +28,13 @@ WRITERS = 20
 NAMES = 4  # of each writer: few, so that updates and deletions are as frequent as creations
 
 
-def rounds(number: int) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("rounds", [number], ids=[f"{number} times"])
+@pytest.mark.repeated
+def test_what_was_acknowledged_survives_kill_9_in_the_midst_of_writers(own_plane: LocalPlane) -> None:
+    print(f"seed {repetition.seed()} (repeat with EDGEWRIGHT_SEED={repetition.seed()})")
+    asyncio.run(killed_again_and_again(own_plane, repetition.times(8, 500), random.Random(repetition.seed())))
 
 
-@rounds(50)
-def test_what_was_acknowledged_survives_kill_9_in_the_midst_of_writers(own_plane: LocalPlane, rounds: int) -> None:
-    asyncio.run(killed_again_and_again(own_plane, rounds))
-
-
-@pytest.mark.soak
-@rounds(500)
-def test_what_was_acknowledged_survives_kill_9_very_often(own_plane: LocalPlane, rounds: int) -> None:
-    asyncio.run(killed_again_and_again(own_plane, rounds))
-
-
-async def killed_again_and_again(plane: LocalPlane, rounds: int) -> None:
+async def killed_again_and_again(plane: LocalPlane, rounds: int, chance: random.Random) -> None:
     ledger, texts = Ledger(), itertools.count()
     where = config.load(kubeconfig=plane.kubeconfig)
     async with connected(where) as client:
@@ -53,8 +44,8 @@ async def killed_again_and_again(plane: LocalPlane, rounds: int) -> None:
         before = len(ledger.acknowledged)
         async with connected(where) as client:
             watch = asyncio.create_task(follow(client, ledger))
-            writers = [asyncio.create_task(write(client, ledger, number, texts)) for number in range(WRITERS)]
-            enough = before + random.randrange(20, 120)
+            writers = [asyncio.create_task(write(client, ledger, number, texts, chance)) for number in range(WRITERS)]
+            enough = before + chance.randrange(20, 120)
             await wait_until_async(functools.partial(ledger.has, enough), what="it acknowledges writes", timeout=60)
             plane.api.kill()
             await asyncio.gather(watch, *writers)
@@ -80,14 +71,14 @@ async def connected(where: config.Config) -> AsyncIterator[Client]:
         yield client
 
 
-async def write(client: Client, ledger: Ledger, writer: int, texts: Iterator[int]) -> None:
+async def write(client: Client, ledger: Ledger, writer: int, texts: Iterator[int], chance: random.Random) -> None:
     """One writer, of objects that are its own, until the server is gone."""
     api = client.raw(CONFIG_MAP)
     while True:
-        name = f"writer-{writer}-{random.randrange(NAMES)}"
+        name = f"writer-{writer}-{chance.randrange(NAMES)}"
         there = ledger.there.get(name)
         try:
-            if there is not None and random.random() < 0.3:
+            if there is not None and chance.random() < 0.3:
                 asked = Write("DELETED", name, there)
                 above = ledger.ask(asked)
                 await api.delete(Key(NAMESPACE, name))

@@ -63,7 +63,7 @@ APPLICATION: Final = "thermometer"
 FAULTS: Final = (f"refuse-attestation={REFUSED}", f"drop-transfer:60:once={DROPPING}", f"boot-loop={REVERTED}")
 _DEVICES: Final = 12
 _FIRST_ADDRESS: Final = "127.32.0.1"
-_SCALE: Final = 0.2
+_SCALE: Final = 0.15
 _PATIENCE: Final = 50.0
 _LOOKS_EVERY: Final = 0.5
 _TIDYING: Final = 60.0

@@ -6,7 +6,6 @@ least, so that eight runs have more than 500. A witness asks the devices what ha
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from tests.cluster.flash.matrix import WHOLE, side_by_side
 from tests.cluster.flash.operators import Trouble
-from tests.harness import ApiServer
+from tests.harness import ApiServer, repetition
 
 TROUBLES = {
     "steady": Trouble(),
@@ -41,7 +40,7 @@ async def test_every_fault_is_told_as_it_was_whatever_befalls_the_operator(
 async def test_every_fault_is_told_as_it_was_many_times_over(
     flash_cluster: ApiServer, flash_plane: ApiServer, tmp_path: Path, number: int
 ) -> None:
-    seed = f"{os.environ.get('EDGEWRIGHT_SEED') or random.randrange(1 << 32)} {number}"
+    seed = f"{repetition.seed()} {number}"
     chance = random.Random(seed)
     trouble = Trouble(kills=chance.randrange(8), behind=chance.choice((0.0, chance.uniform(0, 6))))
     await side_by_side({"real": flash_cluster, "local": flash_plane}, tmp_path, trouble, seed=seed)

@@ -6,7 +6,6 @@ leads. Whatever it was about to do, no device may be written by two at once, or 
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from tests.cluster.flash.matrix import FLEET, LASTING, Part, side_by_side
 from tests.cluster.flash.operators import Trouble
-from tests.harness import ApiServer
+from tests.harness import ApiServer, repetition
 
 SHORT = {"once": Part(0), "again": Part(3, tuple("" if fault in LASTING else fault for fault in FLEET))}
 """A run of 40 devices that has every fault, and not all of them again and again."""
@@ -29,7 +28,7 @@ async def test_no_device_suffers_from_a_change_of_leader(flash_cluster: ApiServe
 async def test_no_device_suffers_from_many_changes_of_leader(
     flash_cluster: ApiServer, flash_plane: ApiServer, tmp_path: Path, number: int
 ) -> None:
-    seed = f"{os.environ.get('EDGEWRIGHT_SEED') or random.randrange(1 << 32)} {number}"
+    seed = f"{repetition.seed()} {number}"
     chance = random.Random(seed)
     trouble = Trouble(changes=chance.randrange(3, 9), behind=chance.choice((0.0, chance.uniform(0, 4))))
     await side_by_side({"real": flash_cluster, "local": flash_plane}, tmp_path, trouble, seed=seed)
@@ -39,6 +38,6 @@ async def test_no_device_suffers_from_many_changes_of_leader(
 async def test_no_device_suffers_from_a_change_of_leader_of_the_command(
     flash_cluster: ApiServer, flash_plane: ApiServer, tmp_path: Path
 ) -> None:
-    seed = os.environ.get("EDGEWRIGHT_SEED") or str(random.randrange(1 << 32))
+    seed = repetition.seed()
     trouble = Trouble(changes=3, command=True)
     await side_by_side({"real": flash_cluster, "local": flash_plane}, tmp_path, trouble, seed=seed, parts=SHORT)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from edgewright.local.history import StoreKey
 from edgewright.local.store import Store
 from edgewright.runtime.clock import SystemClock
+from tests.harness import repetition
 
-ROUNDS = int(os.environ.get("EDGEWRIGHT_DURABILITY_ROUNDS", "10"))
 PROGRAM = Path(__file__).with_name("writer_program.py")
 
 
@@ -30,10 +31,12 @@ def acknowledged_until_killed(directory: Path, lines: int) -> list[tuple[int, St
     return [(int(revision), StoreKey("things", namespace, name)) for revision, namespace, name in words]
 
 
+@pytest.mark.repeated
 async def test_every_acknowledged_write_survives_kill_9(tmp_path: Path) -> None:
     newest, acknowledged = 0, dict[StoreKey, int]()
-    for _ in range(ROUNDS):
-        said = acknowledged_until_killed(tmp_path, random.randrange(20, 600))
+    chance = random.Random(repetition.seed())
+    for _ in range(repetition.times(5, 40)):
+        said = acknowledged_until_killed(tmp_path, chance.randrange(20, 600))
         assert len(said) >= 20
         assert min(revision for revision, _ in said) > newest
         acknowledged |= {key: revision for revision, key in said}
