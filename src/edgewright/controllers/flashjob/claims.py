@@ -19,10 +19,11 @@ from edgewright.api.endpoint import normalize_endpoint
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
 from edgewright.controllers.flashjob.admission import DEFAULT_CONCURRENCY, Held, Wish
 from edgewright.controllers.flashjob.context import ANY_JOB, BY_CLAIM, Context
-from edgewright.controllers.flashjob.events import STATUS_UPDATE_FAILED, fetch_failed, telling
+from edgewright.controllers.flashjob.events import telling
 from edgewright.controllers.flashjob.manifests import endpoint_of
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need
+from edgewright.controllers.flashjob.reasons import Reason, fetch_failed
 from edgewright.runtime.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
 from edgewright.runtime.objects import Key
 
@@ -146,7 +147,7 @@ class Claims:
     async def _change(self, job: FlashJob, device: Device, change: dict[str, Any]) -> Device | Refused | None:
         """Writes to the status of a Device, unless somebody else has written to the Device since it was read."""
         try:
-            with telling(self._context.recorder, job, STATUS_UPDATE_FAILED):
+            with telling(self._context.recorder, job, Reason.STATUS_UPDATE_FAILED):
                 written = await self._context.client.of(Device).patch(
                     device.key,
                     {"status": change},

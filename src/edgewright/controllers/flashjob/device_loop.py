@@ -42,15 +42,7 @@ from edgewright.controllers.flashjob.decisions import (
     decide_orphans,
     in_the_way,
 )
-from edgewright.controllers.flashjob.events import (
-    POD_FAILED,
-    SERVICE_IP_TIMEOUT,
-    STATUS_UPDATE_FAILED,
-    creation_failed,
-    fetch_failed,
-    removal_failed,
-    telling,
-)
+from edgewright.controllers.flashjob.events import telling
 from edgewright.controllers.flashjob.manifests import (
     OUTCOME_FINALIZER,
     endpoint_of,
@@ -65,6 +57,7 @@ from edgewright.controllers.flashjob.manifests import (
 from edgewright.controllers.flashjob.names import device_name
 from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.flashjob.outcomes import claim_of, record, retried, set_aside
+from edgewright.controllers.flashjob.reasons import Reason, creation_failed, fetch_failed, removal_failed
 from edgewright.controllers.flashjob.validation import problems
 from edgewright.controllers.ledger import Ledger
 from edgewright.runtime import logs
@@ -331,7 +324,7 @@ class Flashes:
         waited = f"has had no address for {timeout_of(_job(situation).spec)} s"
         self._tell(
             situation,
-            SERVICE_IP_TIMEOUT,
+            Reason.SERVICE_IP_TIMEOUT,
             f"{situation.device.metadata.name}: Service {service.metadata.name} {waited}; others go first, and it is"
             f" tried again at {claim.not_before:%H:%M:%S}",
         )
@@ -355,7 +348,9 @@ class Flashes:
             )
             self._note_digest(action.claim, report, forced=forced)
         if not report.outcome.good:
-            self._tell(situation, POD_FAILED, f"{situation.device.metadata.name}: {report.outcome}: {report.message}")
+            self._tell(
+                situation, Reason.POD_FAILED, f"{situation.device.metadata.name}: {report.outcome}: {report.message}"
+            )
 
     def _note_digest(self, claim: Claim, report: Report, *, forced: bool) -> None:
         of, _ = self._digests.get(claim.job.uid, (None, ""))
@@ -367,7 +362,7 @@ class Flashes:
     async def _write(self, situation: Situation, change: Callable[[Device], DeviceStatus]) -> None:
         """Writes the Device's status, unless somebody changed the Device since."""
         device = self._context.devices.get(situation.device.key) or situation.device
-        with telling(self._context.recorder, _about(situation), STATUS_UPDATE_FAILED):
+        with telling(self._context.recorder, _about(situation), Reason.STATUS_UPDATE_FAILED):
             written = await self._context.client.of(Device).write_status(device, change(device))
         self._context.devices.wrote(written)
 
@@ -425,8 +420,8 @@ class Flashes:
             return NodeState.GONE
         return NodeState.GONE if node.out_of_service else NodeState.THERE
 
-    def _tell(self, situation: Situation, reason: str, message: str) -> None:
-        self._context.recorder.record(_about(situation), "Warning", reason, message)
+    def _tell(self, situation: Situation, reason: Reason, message: str) -> None:
+        self._context.recorder.record(_about(situation), reason.severity, reason, message)
 
 
 def add_flashes(manager: Manager, context: Context, *, original: Original | None = None) -> Controller:

@@ -18,20 +18,14 @@ from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, DeviceState, Fla
 from edgewright.controllers.flashjob.admission import Admission, Awaited, Wish, admit
 from edgewright.controllers.flashjob.claims import Claims, Refused, lingering, wishes_of
 from edgewright.controllers.flashjob.context import Context, by_device, of_job
-from edgewright.controllers.flashjob.events import (
-    DELETION_FAILED,
-    FINALIZER_ERROR,
-    FINALIZER_REMOVAL_FAILED,
-    STATUS_UPDATE_FAILED,
-    tell_lost,
-    telling,
-)
+from edgewright.controllers.flashjob.events import tell_lost, telling
 from edgewright.controllers.flashjob.lookup import ContextDirectory
 from edgewright.controllers.flashjob.names import device_name, state_of
 from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, standing_of, survey
+from edgewright.controllers.flashjob.reasons import WARNINGS, Reason
 from edgewright.controllers.flashjob.secrets import Secrets
-from edgewright.controllers.flashjob.status import NO_ADDRESS, NOT_MADE, Hold, status_of
+from edgewright.controllers.flashjob.status import Hold, status_of
 from edgewright.controllers.flashjob.takeover import (
     Leftovers,
     Meant,
@@ -73,18 +67,6 @@ _HEAVY: Final = 200
 """Beyond so many devices a status costs the server more than flashing a device, and is written less often."""
 _SELDOM: Final = 5.0
 """How much less often at the most, while the job goes on; the last one is never late."""
-_ALARMING: Final = frozenset(
-    {
-        "TagMoved",
-        "VersionDiffers",
-        "ApplicationDiffers",
-        "SecretMissing",
-        "OriginalOperatorRuns",
-        "DevicesFailed",
-        NO_ADDRESS,
-        NOT_MADE,
-    }
-)
 
 
 @dataclass
@@ -185,7 +167,7 @@ class Jobs:
         job = this.job
         wishes = wishes_of(job, this.standings)
         if job.spec.paused and (wishes or any(each.device is None for each in this.standings)):
-            self._hold_up(this, Hold(reason="Paused", message="paused: no further device is started"), "paused")
+            self._hold_up(this, Hold(reason=Reason.PAUSED, message="paused: no further device is started"), "paused")
             return
         if not wishes:
             return
@@ -200,7 +182,7 @@ class Jobs:
             return
         running = await self._original.look()
         if running is not None:
-            hold = Hold(reason="OriginalOperatorRuns", message=running.message)
+            hold = Hold(reason=Reason.ORIGINAL_OPERATOR_RUNS, message=running.message)
             self._hold_up(this, hold, "waits until the original operator is stopped")
             this.within(self._timing.original_every)
             return
@@ -300,13 +282,13 @@ class Jobs:
             return job
         if FIRST_FINALIZER not in finalizers:
             self._takeover.started(job)
-        with telling(self._context.recorder, job, FINALIZER_ERROR):
+        with telling(self._context.recorder, job, Reason.FINALIZER_ERROR):
             return await self._set_finalizers(job, (*finalizers, FINALIZER))
 
     async def _without_finalizers(self, job: FlashJob) -> FlashJob:
         """The job without our finalizers and the original's: nothing of it runs any more."""
         rest = [each for each in job.metadata.finalizers if each not in _OURS]
-        with telling(self._context.recorder, job, FINALIZER_REMOVAL_FAILED):
+        with telling(self._context.recorder, job, Reason.FINALIZER_REMOVAL_FAILED):
             return await self._set_finalizers(job, rest)
 
     async def _set_finalizers(self, job: FlashJob, finalizers: Sequence[str]) -> FlashJob:
@@ -393,12 +375,12 @@ class Jobs:
         )
         status = await self._takeover.spared(job, status)
         if status != job.status:
-            with telling(self._context.recorder, job, STATUS_UPDATE_FAILED):
+            with telling(self._context.recorder, job, Reason.STATUS_UPDATE_FAILED):
                 written = await self._context.client.of(FlashJob).write_status(job, status)
             memory.wrote = self._clock.elapsed()
             this.job = self._jobs.wrote(written)
             tell_lost(self._context.recorder, job, this.standings)
-            self._context.recorder.record_transitions(job, job.status.conditions, status.conditions, bad=_ALARMING)
+            self._context.recorder.record_transitions(job, job.status.conditions, status.conditions, bad=WARNINGS)
         await self._expire(this, status)
 
     async def _expire(self, this: _Pass, status: FlashJobStatus) -> None:
@@ -411,7 +393,7 @@ class Jobs:
             this.within(left)
             return
         try:
-            with telling(self._context.recorder, this.job, DELETION_FAILED):
+            with telling(self._context.recorder, this.job, Reason.DELETION_FAILED):
                 # Not one that asks for something else by now, and is not finished any more.
                 metadata = this.job.metadata
                 await self._context.client.of(FlashJob).delete(

@@ -27,12 +27,13 @@ from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.admission import Awaited
 from edgewright.controllers.flashjob.context import Context
-from edgewright.controllers.flashjob.events import fetch_failed, removal_failed, telling
+from edgewright.controllers.flashjob.events import telling
 from edgewright.controllers.flashjob.lookup import ContextDirectory, Directory, resolve
 from edgewright.controllers.flashjob.manifests import timeout_of
 from edgewright.controllers.flashjob.names import label_value, state_of
 from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.flashjob.progress import same_order
+from edgewright.controllers.flashjob.reasons import fetch_failed, removal_failed
 from edgewright.runtime.errors import Conflict, NotFound
 from edgewright.runtime.objects import Key, Resource
 
