@@ -34,6 +34,8 @@ FINALIZER: Final = "application.flashjob.nbfc.io/flashjob-finalizer"
 """On a FlashJob while something of it runs; the original's name."""
 FIRST_FINALIZER: Final = "flashjob.finalizers.flashjob.nbfc.io"
 """What the original's first version put on its FlashJobs."""
+FINALIZERS: Final = frozenset({FINALIZER, FIRST_FINALIZER})
+"""The finalizers that the operator answers for."""
 ACCEPTED: Final = "Accepted"
 """The condition that says whether the spec can be acted on."""
 TLS_SECRET: Final = "ota-agent-tls"  # noqa: S105 - the name of a Secret

@@ -20,7 +20,7 @@ from edgewright.api import FlashJob, Pod, Service
 from edgewright.api.device import Mark
 from edgewright.api.flash_pod import FLASHER_IMAGE, TLS_FOLDER, Variable
 from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, TLS_SECRET, FlashedDevice
-from edgewright.controllers.settings import ORIGINAL_LEASE
+from edgewright.controllers.flashjob.legacy.original import ORIGINAL_LEASE
 from edgewright.devices.simulated.device import Slot
 from edgewright.devices.simulated.firmware import esp_image, read_image
 from edgewright.devices.simulated.journal import Did

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Final
 
 from edgewright.api.device import Claim, JobReference
-from edgewright.runtime.objects import Key
 
 DEFAULT_CONCURRENCY: Final = 20
 """How many devices of a job are flashed at once, where it does not say."""
@@ -43,14 +42,15 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Awaited:
-    """A Pod of the original operator that has not ended: what it flashes is nobody else's until then."""
+class ForeignFlash:
+    """A flash that another operator has under way: its device is nobody else's until it has ended."""
 
-    pod: Key
+    what: str
+    """What is waited for, as it stands in a sentence."""
     job: str
     """The uid of the job that it was made for."""
     devices: frozenset[str]
-    """The names of the Devices that it may be flashing."""
+    """The names of the Devices that it may be for."""
     endpoint: str = ""
     """Where it was told that the device is, in one spelling."""
     overdue: bool = False
@@ -78,7 +78,7 @@ def admit(
     *,
     now: datetime,
     lingering: Mapping[str, int] | None = None,
-    awaited: Iterable[Awaited] = (),
+    foreign: Iterable[ForeignFlash] = (),
 ) -> Admission:
     """Which wishes may start: one claim a device, one device an address, so many devices a job. The earlier come first.
 
@@ -86,7 +86,7 @@ def admit(
 
     `lingering` says of how many devices a Service or Pod is left whose claim is freed, by the uid of their job: they
     take up a place until it is gone, because addresses and room on nodes are what the limit is there to spare.
-    `awaited` are the Pods of the original that still flash: they have no claim, and their devices all the same.
+    `foreign` are flashes without a claim on the Device, which have it all the same.
     """
     held: dict[str, Claim] = {}
     under_way: Counter[str] = Counter(lingering or {})
@@ -96,7 +96,7 @@ def admit(
         if each.claim.not_before is None:
             under_way[each.claim.job.uid] += 1
             at[each.endpoint] = each
-    names, places = _by_device_and_place(awaited)
+    names, places = _by_device_and_place(foreign)
     start: list[Wish] = []
     waiting: dict[str, str] = {}
     unannounced = False
@@ -106,13 +106,10 @@ def admit(
         if why is None and there is not None and there.device != wish.device:
             why = _same_address(there)
             unannounced = True
-        pods = (*names.get(wish.device, ()), *places.get(wish.endpoint, ())) if why is None else ()
-        pod = next((each.pod for each in pods if each.keeps_from(wish)), None)
-        if pod is not None:
-            why = (
-                f"waiting for Pod {pod.name} of the original operator in namespace {pod.namespace}, "
-                "which is flashing it"
-            )
+        others = (*names.get(wish.device, ()), *places.get(wish.endpoint, ())) if why is None else ()
+        other = next((each.what for each in others if each.keeps_from(wish)), None)
+        if other is not None:
+            why = f"waiting for {other}, which is flashing it"
             unannounced = True
         if why is None:
             start.append(wish)
@@ -124,10 +121,12 @@ def admit(
     return Admission(tuple(start), waiting, unannounced)
 
 
-def _by_device_and_place(awaited: Iterable[Awaited]) -> tuple[dict[str, list[Awaited]], dict[str, list[Awaited]]]:
-    names: dict[str, list[Awaited]] = {}
-    places: dict[str, list[Awaited]] = {}
-    for each in awaited:
+def _by_device_and_place(
+    foreign: Iterable[ForeignFlash],
+) -> tuple[dict[str, list[ForeignFlash]], dict[str, list[ForeignFlash]]]:
+    names: dict[str, list[ForeignFlash]] = {}
+    places: dict[str, list[ForeignFlash]] = {}
+    for each in foreign:
         for name in each.devices:
             names.setdefault(name, []).append(each)
         if each.endpoint:

@@ -133,12 +133,12 @@ class Claims:
                 uuid=standing.uuid,
                 state=state_of(job.spec),
                 since=moment,
-                # What the original left has the names that we need: it goes before the attempt begins.
-                not_before=moment if standing.occupied else None,
-                check=standing.check,
+                # What stands under the names that we need goes before the attempt begins.
+                not_before=moment if standing.trace.blocked else None,
+                check=standing.trace.check,
             )
             change = {"claim": msgspec.to_builtins(claim)}
-            if standing.told:
+            if standing.trace.identifies:
                 # Nobody else knows it by this uid, and what tells it now is about to be cleared away.
                 known = _known(standing).status.instances
                 change["instances"] = [standing.uuid, *known[-(MAX_INSTANCES - 1) :]]
@@ -179,7 +179,7 @@ def _by_device(standings: Iterable[DeviceStanding]) -> Mapping[str, DeviceStandi
     for standing in standings:
         if standing.need is not Need.NOTHING and standing.device is not None:
             first = found.setdefault(standing.device.metadata.name, standing)
-            if standing.told and not first.told:
+            if standing.trace.identifies and not first.trace.identifies:
                 found[standing.device.metadata.name] = standing
     return found
 

@@ -47,7 +47,7 @@ class Context:
         self.recorder = manager.recorder
         self.jobs = manager.cache(FlashJob)
         self.devices = Ledger(manager.cache(Device))
-        # What the original and we make for a device has this label, whatever its value.
+        # Whatever is made for a device has this label, whoever made it.
         self.pods = Ledger(manager.cache(Pod, labels="uuid"))
         self.services = Ledger(manager.cache(Service, labels="uuid"))
         self.jobs.add_index(BY_UUID, _entries)

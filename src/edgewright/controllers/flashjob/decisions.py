@@ -55,7 +55,7 @@ class Situation:
     accepted: bool = True
     """Whether the job's spec, as it is now, and the address of the device can be acted on."""
     held: bool = False
-    """Whether nothing may be started now, because the original's operator runs."""
+    """Whether nothing may be started now, because another operator works on the same devices."""
     pod: Pod | None = None
     """What has the name of the claim's Pod, whoever made it."""
     service: Service | None = None

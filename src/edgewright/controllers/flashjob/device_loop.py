@@ -55,8 +55,8 @@ from edgewright.controllers.flashjob.manifests import (
     timeout_of,
 )
 from edgewright.controllers.flashjob.names import device_name
-from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.flashjob.outcomes import claim_of, record, retried, set_aside
+from edgewright.controllers.flashjob.predecessor import Predecessor
 from edgewright.controllers.flashjob.reasons import Reason, creation_failed, fetch_failed, removal_failed
 from edgewright.controllers.flashjob.validation import problems
 from edgewright.controllers.ledger import Ledger
@@ -94,11 +94,11 @@ class _Reading:
 
 
 class Flashes:
-    """The loop for Devices; it starts nothing while the original's operator runs."""
+    """The loop for Devices; it starts nothing while another operator works on the same devices."""
 
-    def __init__(self, context: Context, *, original: Original | None = None) -> None:
+    def __init__(self, context: Context, *, predecessor: Predecessor | None = None) -> None:
         self._context = context
-        self._original = original
+        self._predecessor = predecessor
         self._read: dict[str, _Reading] = {}
         self._digests: dict[str, tuple[tuple[str, bool], str]] = {}
         """By job: its latest state, and what the firmware stood for when the first device ended in it."""
@@ -141,7 +141,7 @@ class Flashes:
         if claim is None:
             return Situation(device=device, pods=pods, services=services, strangers=strangers, **self._moment())
         pod, service = self._context.pods.get(pod_key(claim)), self._context.services.get(service_key(claim))
-        held = pod is None and self._original is not None and await self._original.look() is not None
+        held = pod is None and self._predecessor is not None and await self._predecessor.blocks() is not None
         return Situation(
             device=device,
             job=job,
@@ -424,11 +424,11 @@ class Flashes:
         self._context.recorder.record(_about(situation), reason.severity, reason, message)
 
 
-def add_flashes(manager: Manager, context: Context, *, original: Original | None = None) -> Controller:
+def add_flashes(manager: Manager, context: Context, *, predecessor: Predecessor | None = None) -> Controller:
     """Adds the loop for Devices to the manager."""
     return manager.controller(
         "flashes",
-        Flashes(context, original=original).reconcile,
+        Flashes(context, predecessor=predecessor).reconcile,
         For(context.devices.cache, when=anything),
         Maps(context.pods.cache, _device_of),
         Maps(context.services.cache, _device_of),

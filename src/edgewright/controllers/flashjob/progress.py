@@ -17,17 +17,17 @@ import msgspec
 
 from edgewright.api.device import MAX_RECORDS, Claim, Device, DeviceStatus, FlashRecord, JobReference
 from edgewright.api.endpoint import endpoint_problem
-from edgewright.api.flash_pod import FLASH_CONTAINER, Outcome, Variable
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, Exposure, FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.admission import flashed_by
 from edgewright.controllers.flashjob.manifests import exposure_of, service_key, timeout_of
 from edgewright.controllers.flashjob.names import state_of
+from edgewright.controllers.flashjob.predecessor import NO_TRACE, Trace, Traces, no_traces
 
 DEFAULT_DISCOVERY: Final = 600
 """How many seconds a device that nobody has discovered is waited for, where the job does not say."""
-_CLEARING: Final = "what the original operator left is cleared away"
 _GOOD: Final = frozenset(outcome.value for outcome in Outcome if outcome.good)
 
 
@@ -57,12 +57,8 @@ class DeviceStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     address: str = ""
     time: datetime | None = None
     need: Need = Need.NOTHING
-    check: bool = False
-    """Whether the original operator has had it: what it runs then is looked at before it is written."""
-    occupied: bool = False
-    """Whether a Pod of the original is there, whose name is ours too: it goes before the attempt begins."""
-    told: bool = False
-    """Whether only a Pod of the original tells which Device this is: once it is claimed, the Device does."""
+    trace: Trace = NO_TRACE
+    """What another operator left of it, where it is to be claimed."""
     addressless: bool = False
     """Whether it waits for an address, now or until it may try again."""
     due: datetime | None = None
@@ -79,19 +75,8 @@ class JobSnapshot:
     """The job's flash Pods, by the name of the Device."""
     services: Mapping[str, Service] = field(default_factory=dict)
     """Their Services, by the name of the Device."""
-    foreign: Mapping[str, Pod] = field(default_factory=dict)
-    """Pods that the original operator left, by entry of spec.uuid: all entries for a device have the same one."""
-    told: frozenset[str] = frozenset()
-    """The entries of spec.uuid of which only a Pod in `foreign` tells the Device."""
-    occupied: frozenset[str] = frozenset()
-    """The entries of spec.uuid for which anything of the original is left: its names are ours too.
-
-    Empty among them: something for the whole job, such as a Service that would lead to our Pods as well.
-    """
-    overdue: frozenset[str] = frozenset()
-    """The names of those of the Pods in `foreign` that should have ended long ago."""
-    had: frozenset[str] = frozenset()
-    """The entries of spec.uuid that the original, which proves nothing, had a Pod for or says are done."""
+    traces: Traces = no_traces
+    """What another operator has under way or has left for each entry of spec.uuid."""
     observed: datetime
     """When this generation of the spec was first seen."""
     now: datetime
@@ -99,18 +84,6 @@ class JobSnapshot:
     """Whether devices may be on this machine."""
     living: Callable[[JobReference], bool] = lambda _: True
     """Whether a job still exists: the records of others go as soon as there is a new one."""
-
-    def is_occupied(self, uuid: str) -> bool:
-        """Whether something of the original is in the way of this device's Service or Pod."""
-        return uuid in self.occupied or "" in self.occupied
-
-    def left_for(self, uuid: str) -> Pod | None:
-        """The Pod that the original left for an entry of spec.uuid, or for the whole job."""
-        return self.foreign.get(uuid) or self.foreign.get("")
-
-    def is_awaited(self, pod: Pod) -> bool:
-        """Whether a Pod of the original is still flashing, and within its time."""
-        return not pod.finished and pod.metadata.name not in self.overdue
 
 
 def survey(job: FlashJob, snapshot: JobSnapshot) -> list[DeviceStanding]:
@@ -152,18 +125,16 @@ def _is_full(status: DeviceStatus, snapshot: JobSnapshot) -> bool:
 
 
 def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStanding:
-    foreign = snapshot.left_for(uuid)
-    if foreign is not None and snapshot.is_awaited(foreign):
+    trace = snapshot.traces(uuid, None)
+    if trace.busy:
         # Its Instance may have gone with the application that is being replaced; it comes back under another uid.
-        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, message=_awaited(foreign))
+        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, message=trace.busy)
     if job.spec.paused:
         # Where the job itself tells the address, nobody else may ever discover the device: it has no deadline.
         return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="paused")
     seconds = job.spec.discovery_timeout_seconds
     seconds = DEFAULT_DISCOVERY if seconds is None else seconds
-    flashed = foreign.terminated(FLASH_CONTAINER) if foreign is not None else None
-    since = flashed.finished_at if flashed is not None and flashed.finished_at is not None else snapshot.observed
-    deadline = max(snapshot.observed, since) + timedelta(seconds=seconds)
+    deadline = max(snapshot.observed, trace.ended or snapshot.observed) + timedelta(seconds=seconds)
     if snapshot.now >= deadline:
         return DeviceStanding(
             uuid=uuid,
@@ -184,12 +155,12 @@ def _claimed(
     name = device.metadata.name
     service = snapshot.services.get(name)
     address = service.external_address if service is not None else ""
-    if claim.not_before is not None and (snapshot.is_occupied(claim.uuid) or snapshot.is_occupied(uuid)):
-        message = _CLEARING
-        return DeviceStanding(
-            uuid=uuid, state=DeviceState.WAITING, device=device, claim=claim, message=message, time=claim.since
-        )
     if claim.not_before is not None:
+        blocked = snapshot.traces(uuid, device).blocked or snapshot.traces(claim.uuid, device).blocked
+        if blocked:
+            return DeviceStanding(
+                uuid=uuid, state=DeviceState.WAITING, device=device, claim=claim, message=blocked, time=claim.since
+            )
         return DeviceStanding(
             uuid=uuid,
             state=DeviceState.WAITING,
@@ -251,16 +222,16 @@ def _why_not_running(pod: Pod) -> str:
 
 
 def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, *, full: bool) -> DeviceStanding:
-    foreign = snapshot.left_for(uuid)
-    if foreign is not None and snapshot.is_awaited(foreign):
-        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, device=device, message=_awaited(foreign))
+    trace = snapshot.traces(uuid, device)
+    if trace.busy:
+        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, device=device, message=trace.busy)
     name = device.metadata.name
     if name in snapshot.pods or name in snapshot.services:
         # Its Pod may still run, where the Device's status was lost: the loop over Devices claims or clears it.
         message = "what is left of its last flash is cleared away"
         return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message)
-    if foreign is None and snapshot.is_occupied(uuid):
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=_CLEARING)
+    if trace.blocked and not trace.claimable:
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=trace.blocked)
     problem = endpoint_problem(job.spec.host_endpoint or device.spec.endpoint, local=snapshot.local)
     if problem is not None:
         message = f"spec.endpoint of Device {name}: {problem}"
@@ -277,30 +248,5 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
         device=device,
         message="has not started" if claim is None else flashed_by(claim.job),
         need=Need.START,
-        check=(foreign is not None and same_order(foreign, job))
-        or (uuid in snapshot.had and not _flashed_since(job, device)),
-        occupied=foreign is not None,
-        told=uuid in snapshot.told,
+        trace=trace,
     )
-
-
-def _awaited(pod: Pod) -> str:
-    return f"Pod {pod.metadata.name} of the original operator is flashing it and is still running"
-
-
-def same_order(pod: Pod, job: FlashJob) -> bool:
-    """Whether a Pod of the original was to bring what the job asks for now, as far as it tells."""
-    firmware, version = pod.variable(Variable.FIRMWARE), pod.variable(Variable.VERSION)
-    return firmware in ("", job.spec.firmware) and version in ("", job.spec.version)
-
-
-def _flashed_since(job: FlashJob, device: Device) -> bool:
-    """Whether we have flashed the device, for whichever job, since this job was made: what it runs is ours by now.
-
-    An attempt of the job's own that was given up in mid-way is not enough: it was to check the device, and so is the
-    next one.
-    """
-    last, made = device.status.last_flash, job.metadata.creation_timestamp
-    if last is not None and last.job.uid == job.metadata.uid and device.status.record_of(last.job.uid) is None:
-        return False
-    return last is not None and (last.time is None or made is None or last.time >= made)

@@ -18,7 +18,7 @@ from tests.unit.controllers.flashjob.harness import Stage
 from tests.unit.controllers.flashjob.jobs_stage import JOBS, eventually, flash_job
 from tests.unit.controllers.flashjob.jobs_stage import Stage as JobsStage
 from tests.unit.controllers.flashjob.jobs_stage import stage as jobs_stage
-from tests.unit.controllers.flashjob.test_takeover_loop import left_behind
+from tests.unit.controllers.flashjob.legacy.test_takeover_loop import left_behind
 
 POD, SERVICE = "/pods/job-flashing-pod-d1", "/services/job-service-d1"
 
