@@ -10,12 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
 
 from edgewright.api.device import Claim, JobReference
-
-DEFAULT_CONCURRENCY: Final = 20
-"""How many devices of a job are flashed at once, where it does not say."""
+from edgewright.api.flashjob import DEFAULT_CONCURRENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +24,7 @@ class Wish:
     job: JobReference
     endpoint: str = ""
     """Where the device is, in one spelling."""
-    limit: int = DEFAULT_CONCURRENCY
+    limit: int = DEFAULT_CONCURRENT
     """How many devices of the job may be under way at once."""
 
 

@@ -17,7 +17,7 @@ import msgspec
 from edgewright.api.device import MAX_INSTANCES, Claim, Device, JobReference
 from edgewright.api.endpoint import normalize_endpoint
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
-from edgewright.controllers.flashjob.admission import DEFAULT_CONCURRENCY, Held, Wish
+from edgewright.controllers.flashjob.admission import Held, Wish
 from edgewright.controllers.flashjob.context import ANY_JOB, BY_CLAIM, Context
 from edgewright.controllers.flashjob.events import telling
 from edgewright.controllers.flashjob.manifests import endpoint_of
@@ -214,7 +214,7 @@ def wishes_of(job: FlashJob, standings: Iterable[DeviceStanding]) -> list[Wish]:
     Those whose Services got no address come last: they have had a place, and would only keep it from others.
     """
     reference = reference_to(job)
-    limit = job.spec.max_concurrent or DEFAULT_CONCURRENCY
+    limit = job.spec.concurrency
     claimed: dict[str, Device] = {}
     new: dict[str, Device] = {}
     set_aside: dict[str, Device] = {}

@@ -52,7 +52,6 @@ from edgewright.controllers.flashjob.manifests import (
     pod_key,
     service_for,
     service_key,
-    timeout_of,
 )
 from edgewright.controllers.flashjob.names import device_name
 from edgewright.controllers.flashjob.outcomes import claim_of, record, retried, set_aside
@@ -321,7 +320,7 @@ class Flashes:
         if known is None or known.status.claim != situation.device.status.claim:
             return False  # somebody took the claim away meanwhile
         await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
-        waited = f"has had no address for {timeout_of(_job(situation).spec)} s"
+        waited = f"has had no address for {_job(situation).spec.timeout} s"
         self._tell(
             situation,
             Reason.SERVICE_IP_TIMEOUT,

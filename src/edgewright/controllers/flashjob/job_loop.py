@@ -256,7 +256,7 @@ class Jobs:
         except AlreadyExists:
             return  # the cache is about to tell
 
-    # --- finalizers, leftovers, the end ----------------------------------------------------------------------------
+    # --- finalizers and the end -------------------------------------------------------------------------------------
 
     async def _with_finalizer(self, job: FlashJob) -> FlashJob:
         """The job with our finalizer on it: nothing of it runs without."""

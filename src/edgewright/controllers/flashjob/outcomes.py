@@ -34,13 +34,11 @@ from edgewright.api.flash_pod import (
     Variable,
     decode_report,
 )
-from edgewright.api.flashjob import FlashJob, FlashJobSpec
+from edgewright.api.flashjob import FlashJob
 from edgewright.api.pod import ContainerTerminated, Pod
 from edgewright.controllers.settings import Timing
 from edgewright.runtime.objects import Resource
 
-DEFAULT_RETRIES: Final = 2
-"""How often a device whose flash failed is tried again, where the job does not say."""
 FORGET_AFTER: Final = timedelta(minutes=10)
 """A record whose job is not in the cache is kept for so long: the cache may be behind, and the job new."""
 
@@ -161,11 +159,6 @@ def _described(reason: str, message: str) -> str:
 # --- what follows ---------------------------------------------------------------------------------------------------
 
 
-def attempts_of(spec: FlashJobSpec) -> int:
-    """How many attempts on a device a job allows."""
-    return 1 + (DEFAULT_RETRIES if spec.retries is None else spec.retries)
-
-
 def next_attempt(job: FlashJob, claim: Claim, report: Report, *, now: datetime, timing: Timing) -> Claim | None:
     """The claim for another attempt after this outcome, or None where the outcome is final.
 
@@ -173,7 +166,7 @@ def next_attempt(job: FlashJob, claim: Claim, report: Report, *, now: datetime, 
     is worth another try.
     """
     worth = report.outcome.worth_another_try or report.outcome is Outcome.CANCELLED
-    if not worth or claim.attempt >= attempts_of(job.spec):
+    if not worth or claim.attempt >= job.spec.attempts:
         return None
     return msgspec.structs.replace(
         claim,

@@ -22,12 +22,10 @@ from edgewright.api.flashjob import DeviceState, Exposure, FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.admission import flashed_by
-from edgewright.controllers.flashjob.manifests import exposure_of, service_key, timeout_of
+from edgewright.controllers.flashjob.manifests import exposure_of, service_key
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.predecessor import NO_TRACE, Trace, Traces, no_traces
 
-DEFAULT_DISCOVERY: Final = 600
-"""How many seconds a device that nobody has discovered is waited for, where the job does not say."""
 _GOOD: Final = frozenset(outcome.value for outcome in Outcome if outcome.good)
 
 
@@ -132,8 +130,7 @@ def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStan
     if job.spec.paused:
         # Where the job itself tells the address, nobody else may ever discover the device: it has no deadline.
         return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="paused")
-    seconds = job.spec.discovery_timeout_seconds
-    seconds = DEFAULT_DISCOVERY if seconds is None else seconds
+    seconds = job.spec.discovery_timeout
     deadline = max(snapshot.observed, trace.ended or snapshot.observed) + timedelta(seconds=seconds)
     if snapshot.now >= deadline:
         return DeviceStanding(
@@ -191,7 +188,7 @@ def _between(job: FlashJob, claim: Claim, until: datetime, now: datetime) -> str
     """Why a claimed device does not go on before this time."""
     if claim.waits:
         when = f"at {until:%H:%M:%S}" if until > now else "as soon as there is a place"
-        why = claim.waits_for or f"no address for Service {service_key(claim).name} in {timeout_of(job.spec)} s"
+        why = claim.waits_for or f"no address for Service {service_key(claim).name} in {job.spec.timeout} s"
         return f"{why}; tried again {when}"
     message = f"attempt {claim.attempt} starts at {until:%H:%M:%S}"
     return f"{message}; the one before: {claim.last_message}" if claim.last_message else message

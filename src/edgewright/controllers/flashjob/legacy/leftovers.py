@@ -21,7 +21,6 @@ from edgewright.api.flashjob import FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.lookup import Directory, resolve
-from edgewright.controllers.flashjob.manifests import timeout_of
 from edgewright.controllers.flashjob.names import label_value, state_of
 from edgewright.runtime.objects import Resource
 
@@ -113,7 +112,7 @@ def clearable(
 
 def overdue(job: FlashJob, leftovers: Leftovers, *, now: datetime, grace: float) -> frozenset[str]:
     """The names of the Pods that have had the time of an attempt and more, and have not ended: they are told to."""
-    longest = timedelta(seconds=timeout_of(job.spec) + grace)
+    longest = timedelta(seconds=job.spec.timeout + grace)
     return frozenset(
         pod.metadata.name
         for pod in leftovers.pods.values()
