@@ -16,7 +16,9 @@ from edgewright.api.flash_pod import (
     INSPECTED_EXIT_CODE,
     LOG_LINES,
     REPORT_LIMIT,
+    Attestation,
     Outcome,
+    Phase,
     Protocol,
     Report,
     Variable,
@@ -41,8 +43,10 @@ REPORTS = st.builds(
     certificate=TEXT,
     rebooted=st.booleans(),
     written=st.booleans(),
-    attested=st.booleans(),
+    attestation=st.sampled_from(Attestation),
+    sent=st.integers(0, 2**62),
     seconds=st.floats(),
+    phases=st.dictionaries(st.sampled_from([*Phase, "another"]), st.floats()),
     log=st.lists(TEXT, max_size=40).map(tuple),
 )
 PLAIN = st.text(alphabet=string.ascii_letters + string.digits + " .:-", max_size=100)
@@ -55,6 +59,8 @@ def test_a_report_is_always_valid_json_that_fits_and_is_read_back(report: Report
     assert isinstance(json.loads(body), dict)
     read = decode_report(body.decode())
     assert read is not None
+    assert (read.sent, read.phases) == (report.sent, {name: report.phases[name] for name in read.phases})
+    assert read.phases.keys() <= set(Phase)
     assert (read.outcome, read.rebooted, read.written, read.attested) == (
         report.outcome,
         report.rebooted,

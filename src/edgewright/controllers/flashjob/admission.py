@@ -10,9 +10,42 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 from edgewright.api.device import Claim, JobReference
 from edgewright.api.flashjob import DEFAULT_CONCURRENT
+
+
+class Wait(StrEnum):
+    """What a device waits for, in a word for metrics; the status tells the same in a sentence."""
+
+    DISCOVERY = "discovery"
+    """Nobody has discovered it."""
+    START = "start"
+    """The next pass over its job."""
+    SLOT = "slot"
+    """Others of its job to end: spec.maxConcurrent is reached."""
+    OTHER_JOB = "other-job"
+    """Another job that flashes it, or a Device at the same address."""
+    OTHER_OPERATOR = "other-operator"
+    """Another operator that flashes it, or that has to be stopped."""
+    RETRY = "retry"
+    """The time of its next attempt."""
+    ADDRESS = "address"
+    """An address for its Service."""
+    POD = "pod"
+    """Its Pod to be created, scheduled and started, or a quota to have room for it."""
+    CLEANUP = "cleanup"
+    """What is left of an earlier flash to go."""
+    ROOM = "room"
+    """Room on its Device for another outcome."""
+    PAUSED = "paused"
+    SECRET = "secret"  # noqa: S105 - no secret, but the word
+    """A Secret that is missing or cannot be read."""
+    SPEC = "spec"
+    """Somebody to correct the spec."""
+    DEVICE = "device"
+    """Its Device, which cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +98,8 @@ class Admission:
     start: tuple[Wish, ...] = ()
     waiting: dict[str, str] = field(default_factory=dict)
     """Why it waits, in a sentence, by the name of the Device."""
+    waits: dict[str, Wait] = field(default_factory=dict)
+    """The same in a word."""
     unannounced: bool = False
     """Whether one waits for something that its job does not name, so that nobody tells the job when it is free."""
 
@@ -95,18 +130,18 @@ def admit(
             at[each.endpoint] = each
     names, places = _by_device_and_place(foreign)
     start: list[Wish] = []
-    waiting: dict[str, str] = {}
+    waiting: dict[str, tuple[Wait, str]] = {}
     unannounced = False
     for wish in wishes:
         why = _refusal(wish, held.get(wish.device), under_way[wish.job.uid], now)
         there = at.get(wish.endpoint) if wish.endpoint else None
         if why is None and there is not None and there.device != wish.device:
-            why = _same_address(there)
+            why = Wait.OTHER_JOB, _same_address(there)
             unannounced = True
         others = (*names.get(wish.device, ()), *places.get(wish.endpoint, ())) if why is None else ()
         other = next((each.what for each in others if each.keeps_from(wish)), None)
         if other is not None:
-            why = f"waiting for {other}, which is flashing it"
+            why = Wait.OTHER_OPERATOR, f"waiting for {other}, which is flashing it"
             unannounced = True
         if why is None:
             start.append(wish)
@@ -115,7 +150,8 @@ def admit(
             at[wish.endpoint] = Held(wish.device, claim, wish.endpoint)
         else:
             waiting[wish.device] = why
-    return Admission(tuple(start), waiting, unannounced)
+    texts = {name: text for name, (_, text) in waiting.items()}
+    return Admission(tuple(start), texts, {name: word for name, (word, _) in waiting.items()}, unannounced)
 
 
 def _by_device_and_place(
@@ -131,15 +167,15 @@ def _by_device_and_place(
     return names, places
 
 
-def _refusal(wish: Wish, claim: Claim | None, under_way: int, now: datetime) -> str | None:
+def _refusal(wish: Wish, claim: Claim | None, under_way: int, now: datetime) -> tuple[Wait, str] | None:
     if claim is not None and claim.job.uid != wish.job.uid:
-        return flashed_by(claim.job)
+        return Wait.OTHER_JOB, flashed_by(claim.job)
     if claim is not None and claim.not_before is None:
-        return "it is claimed already"
+        return Wait.START, "it is claimed already"
     if claim is not None and claim.not_before is not None and claim.not_before > now:
-        return f"it is tried again at {claim.not_before:%H:%M:%S}"
+        return Wait.RETRY, f"it is tried again at {claim.not_before:%H:%M:%S}"
     if under_way >= wish.limit:
-        return f"waiting for a free slot: spec.maxConcurrent is {wish.limit}"
+        return Wait.SLOT, f"waiting for a free slot: spec.maxConcurrent is {wish.limit}"
     return None
 
 

@@ -346,6 +346,9 @@ class Flashes:
                 ),
             )
             self._note_digest(action.claim, report, forced=forced)
+            self._context.metrics.flashed(situation.device, action.claim, report, now=now)
+        if pod is not None:
+            self._context.metrics.attempted(situation.device, report, starting=pod.starting)
         if not report.outcome.good:
             self._tell(
                 situation, Reason.POD_FAILED, f"{situation.device.metadata.name}: {report.outcome}: {report.message}"

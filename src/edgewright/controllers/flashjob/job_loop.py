@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from edgewright.api.device import MAX_TYPE, Device, DeviceSpec
 from edgewright.api.flashjob import FINALIZER, FINALIZERS, DeviceState, FlashJob, FlashJobStatus
-from edgewright.controllers.flashjob.admission import Admission, ForeignFlash, Wish, admit
+from edgewright.controllers.flashjob.admission import Admission, ForeignFlash, Wait, Wish, admit
 from edgewright.controllers.flashjob.claims import Claims, Refused, lingering, wishes_of
 from edgewright.controllers.flashjob.context import Context, by_device, of_job
 from edgewright.controllers.flashjob.events import tell_lost, telling
 from edgewright.controllers.flashjob.names import device_name, state_of
 from edgewright.controllers.flashjob.predecessor import Estate, Meant, Predecessor
-from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, standing_of, survey
+from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, standing_of, survey, waits_of
 from edgewright.controllers.flashjob.reasons import WARNINGS, Reason
 from edgewright.controllers.flashjob.secrets import Secrets
 from edgewright.controllers.flashjob.status import Hold, status_of
@@ -76,12 +76,20 @@ class _Pass:
     standings: list[DeviceStanding]
     hold: Hold | None = None
     waiting: Mapping[str, str] = field(default_factory=dict)
+    """Why devices wait, by the names of their Devices, where more is known than their standings say."""
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+    """The same in a word."""
     after: float | None = None
     """In how many seconds the next pass is due at the latest."""
 
     def within(self, seconds: float) -> None:
         """Asks for another pass after so many seconds at the latest."""
         self.after = seconds if self.after is None else min(self.after, seconds)
+
+    def wait_for(self, admission: Admission, refused: Mapping[str, str]) -> None:
+        """Notes why devices wait: they were not admitted, or the server refuses to have their Devices written."""
+        self.waiting = {**admission.waiting, **refused}
+        self.waits = {**admission.waits, **dict.fromkeys(refused, Wait.DEVICE)}
 
 
 class Jobs:
@@ -107,6 +115,7 @@ class Jobs:
             if gone is not None:
                 self._predecessor.forget(gone.uid)
                 self._claims.forget(gone.uid)
+                self._context.metrics.forget(gone.uid)
             return None
         known = self._jobs.get(key)
         job = known if known is not None and known.metadata.uid == cached.metadata.uid else cached
@@ -135,6 +144,7 @@ class Jobs:
         this = _Pass(job, snapshot, survey(job, snapshot))
         if found:
             this.hold = Hold(reason=found[0].reason, message=in_a_sentence(found), refused=True, accepted=False)
+            this.waits = dict.fromkeys(_wishing(this.standings), Wait.SPEC)
         else:
             await self._start(this)
         if estate:
@@ -143,6 +153,8 @@ class Jobs:
         dues = [standing.due for standing in this.standings if standing.due is not None]
         if dues:
             this.within(max(0.0, (min(dues) - snapshot.now).total_seconds()))
+        waits = waits_of(this.standings, this.waits, since=memory.observed)
+        self._context.metrics.waits(job.metadata.uid, waits.counts, waits.oldest)
         await self._show(this, memory)
         return this.after
 
@@ -151,7 +163,8 @@ class Jobs:
         job = this.job
         wishes = wishes_of(job, this.standings)
         if job.spec.paused and (wishes or any(each.device is None for each in this.standings)):
-            self._hold_up(this, Hold(reason=Reason.PAUSED, message="paused: no further device is started"), "paused")
+            hold = Hold(reason=Reason.PAUSED, message="paused: no further device is started")
+            self._hold_up(this, hold, "paused", Wait.PAUSED)
             return
         if not wishes:
             return
@@ -161,25 +174,25 @@ class Jobs:
             wishes = [wish for wish in wishes if wish.device not in refused]
         await self._claims.settle(job)
         admission = self._admit(this, wishes)
-        this.waiting = {**admission.waiting, **refused}
+        this.wait_for(admission, refused)
         if not admission.start:
             return
         block = await self._predecessor.blocks()
         if block is not None:
-            self._hold_up(this, Hold(reason=block.reason, message=block.message), block.short)
+            self._hold_up(this, Hold(reason=block.reason, message=block.message), block.short, Wait.OTHER_OPERATOR)
             this.within(block.after)
             return
         foreign = await self._predecessor.flashing(now=this.snapshot.now)
         if foreign:
             admission = self._admit(this, wishes, foreign)
-            this.waiting = {**admission.waiting, **refused}
+            this.wait_for(admission, refused)
         devices = _devices_by_name(this.standings)
         starting = [devices[wish.device] for wish in admission.start]
         problem = await self._secrets.problem(job, starting, self._settings)
         if problem is not None:
             await self._give_back(this, starting)
             hold = Hold(reason=problem.reason, message=str(problem), accepted=False)
-            self._hold_up(this, hold, "waits for a Secret")
+            self._hold_up(this, hold, "waits for a Secret", Wait.SECRET)
             this.within(self._timing.recheck)
             return
         await self._claim(this, admission.start)
@@ -193,13 +206,10 @@ class Jobs:
             this.within(self._timing.recheck)
         return admission
 
-    def _hold_up(self, this: _Pass, hold: Hold, short: str) -> None:
+    def _hold_up(self, this: _Pass, hold: Hold, short: str, wait: Wait) -> None:
+        names = _wishing(this.standings)
         this.hold = hold
-        this.waiting = {
-            standing.device.metadata.name: short
-            for standing in this.standings
-            if standing.need is not Need.NOTHING and standing.device is not None
-        }
+        this.waiting, this.waits = dict.fromkeys(names, short), dict.fromkeys(names, wait)
 
     async def _claim(self, this: _Pass, admitted: Sequence[Wish]) -> None:
         """Writes the claims, and looks again where the devices stand that they are on."""
@@ -235,6 +245,7 @@ class Jobs:
         if refused:
             this.within(self._timing.recheck)
             this.waiting = {**this.waiting, **refused}
+            this.waits = {**this.waits, **dict.fromkeys(refused, Wait.DEVICE)}
         state = state_of(this.job.spec)
         for number, each in enumerate(this.standings):
             device = written.get(each.device.metadata.name) if each.device is not None else None
@@ -304,6 +315,7 @@ class Jobs:
 
     async def _end(self, job: FlashJob) -> float | None:
         """The job is being deleted: its Pods are ended by the loop over Devices, and then it is let go."""
+        self._context.metrics.forget(job.metadata.uid)
         if FINALIZERS.isdisjoint(job.metadata.finalizers):
             return None
         estate = await self._predecessor.look(job)
@@ -421,6 +433,13 @@ def add_jobs(manager: Manager, context: Context, predecessor: Predecessor, *, wo
 
 def _devices_by_name(standings: Iterable[DeviceStanding]) -> dict[str, Device]:
     return {each.device.metadata.name: each.device for each in standings if each.device is not None}
+
+
+def _wishing(standings: Iterable[DeviceStanding]) -> list[str]:
+    """The names of the Devices that could be claimed or gone on with."""
+    return [
+        each.device.metadata.name for each in standings if each.need is not Need.NOTHING and each.device is not None
+    ]
 
 
 def _is_settled(standing: DeviceStanding) -> bool:

@@ -7,7 +7,8 @@ The loop over FlashJobs makes one survey a pass: it tells what could start (for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -21,11 +22,12 @@ from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, Exposure, FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.controllers.flashjob.admission import flashed_by
+from edgewright.controllers.flashjob.admission import Wait, flashed_by
 from edgewright.controllers.flashjob.manifests import exposure_of, service_key
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.predecessor import NO_TRACE, Trace, Traces, no_traces
 
+_HELD_BY_PEOPLE: Final = frozenset({Wait.PAUSED, Wait.SPEC})
 _GOOD: Final = frozenset(outcome.value for outcome in Outcome if outcome.good)
 
 
@@ -55,6 +57,8 @@ class DeviceStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     address: str = ""
     time: datetime | None = None
     need: Need = Need.NOTHING
+    wait: Wait = Wait.START
+    """What it waits for, where it does."""
     trace: Trace = NO_TRACE
     """What another operator left of it, where it is to be claimed."""
     addressless: bool = False
@@ -84,11 +88,39 @@ class JobSnapshot:
     """Whether a job still exists: the records of others go as soon as there is a new one."""
 
 
+@dataclass(frozen=True)
+class Waits:
+    """What the devices of a job wait for, and since when the one that has waited longest does."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    oldest: datetime | None = None
+
+
 def survey(job: FlashJob, snapshot: JobSnapshot) -> list[DeviceStanding]:
     """Where each entry of spec.uuid stands, in the order of the spec."""
     state = state_of(job.spec)
     devices = snapshot.devices
     return [standing_of(job, uuid, devices.get(uuid), snapshot, state=state) for uuid in job.spec.uuids]
+
+
+def waits_of(standings: Iterable[DeviceStanding], waits: Mapping[str, Wait], *, since: datetime) -> Waits:
+    """What the job's devices wait for; `waits` says it by the names of their Devices where admission knows more.
+
+    Those that nothing has been done for wait since the spec was first seen.
+    """
+    counts: Counter[str] = Counter()
+    oldest: datetime | None = None
+    for standing in standings:
+        if standing.state is not DeviceState.WAITING:
+            continue
+        admitted = standing.device is not None and standing.need is not Need.NOTHING
+        name = standing.device.metadata.name if standing.device is not None else ""
+        word = waits.get(name, standing.wait) if admitted else standing.wait
+        counts[word] += 1
+        began = (standing.claim.since if standing.claim is not None else None) or since
+        if word not in _HELD_BY_PEOPLE and (oldest is None or began < oldest):
+            oldest = began
+    return Waits(counts, oldest)
 
 
 def standing_of(
@@ -129,7 +161,7 @@ def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStan
         return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, message=trace.busy)
     if job.spec.paused:
         # Where the job itself tells the address, nobody else may ever discover the device: it has no deadline.
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="paused")
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="paused", wait=Wait.PAUSED)
     seconds = job.spec.discovery_timeout
     deadline = max(snapshot.observed, trace.ended or snapshot.observed) + timedelta(seconds=seconds)
     if snapshot.now >= deadline:
@@ -143,7 +175,8 @@ def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStan
             ),
             time=deadline,
         )
-    return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="waiting to be discovered", due=deadline)
+    message = "waiting to be discovered"
+    return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message=message, wait=Wait.DISCOVERY, due=deadline)
 
 
 def _claimed(
@@ -156,7 +189,13 @@ def _claimed(
         blocked = snapshot.traces(uuid, device).blocked or snapshot.traces(claim.uuid, device).blocked
         if blocked:
             return DeviceStanding(
-                uuid=uuid, state=DeviceState.WAITING, device=device, claim=claim, message=blocked, time=claim.since
+                uuid=uuid,
+                state=DeviceState.WAITING,
+                device=device,
+                claim=claim,
+                message=blocked,
+                time=claim.since,
+                wait=Wait.CLEANUP,
             )
         return DeviceStanding(
             uuid=uuid,
@@ -166,12 +205,14 @@ def _claimed(
             message=_between(job, claim, claim.not_before, snapshot.now),
             time=claim.since,
             addressless=claim.waits > 0 and not claim.waits_for,
+            wait=Wait.RETRY if not claim.waits else Wait.POD if claim.waits_for else Wait.ADDRESS,
             # A claim for what is not wanted any more is released, not gone on with.
             need=Need.RESUME if claim.state == state else Need.NOTHING,
             due=claim.not_before if claim.not_before > snapshot.now else None,
         )
     pod = snapshot.pods.get(name)
-    progress, message = _progress(job, device, pod, service, address)
+    addressless = pod is None and not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER
+    progress, message = _progress(pod, service, addressless=addressless)
     return DeviceStanding(
         uuid=uuid,
         state=progress,
@@ -180,7 +221,8 @@ def _claimed(
         message=f"{message}; attempt {claim.attempt}" if claim.attempt > 1 else message,
         address=address,
         time=claim.since,
-        addressless=pod is None and not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER,
+        addressless=addressless,
+        wait=Wait.ADDRESS if addressless else Wait.POD,
     )
 
 
@@ -194,12 +236,10 @@ def _between(job: FlashJob, claim: Claim, until: datetime, now: datetime) -> str
     return f"{message}; the one before: {claim.last_message}" if claim.last_message else message
 
 
-def _progress(
-    job: FlashJob, device: Device, pod: Pod | None, service: Service | None, address: str
-) -> tuple[DeviceState, str]:
+def _progress(pod: Pod | None, service: Service | None, *, addressless: bool) -> tuple[DeviceState, str]:
     """How far the attempt on a claimed device is."""
     if pod is None:
-        if not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER:
+        if addressless:
             where = f" of Service {service.metadata.name}" if service is not None else ""
             return DeviceState.WAITING, f"waiting for the address{where}"
         return DeviceState.WAITING, "its flash Pod is about to be made"
@@ -226,9 +266,11 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
     if name in snapshot.pods or name in snapshot.services:
         # Its Pod may still run, where the Device's status was lost: the loop over Devices claims or clears it.
         message = "what is left of its last flash is cleared away"
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message)
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message, wait=Wait.CLEANUP)
     if trace.blocked and not trace.claimable:
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=trace.blocked)
+        return DeviceStanding(
+            uuid=uuid, state=DeviceState.WAITING, device=device, message=trace.blocked, wait=Wait.CLEANUP
+        )
     problem = endpoint_problem(job.spec.host_endpoint or device.spec.endpoint, local=snapshot.local)
     if problem is not None:
         message = f"spec.endpoint of Device {name}: {problem}"
@@ -237,7 +279,7 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
         )
     if full:
         message = f"{MAX_RECORDS} jobs have an outcome on it: delete those that are no longer needed"
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message)
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message, wait=Wait.ROOM)
     claim = device.status.claim
     return DeviceStanding(
         uuid=uuid,
@@ -245,5 +287,6 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
         device=device,
         message="has not started" if claim is None else flashed_by(claim.job),
         need=Need.START,
+        wait=Wait.START if claim is None else Wait.OTHER_JOB,
         trace=trace,
     )

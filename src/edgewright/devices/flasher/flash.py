@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from edgewright.api.flash_pod import Outcome, Role
+from edgewright.api.flash_pod import Outcome, Phase, Role
 from edgewright.devices.drivers.driver import Ended, Identity
 from edgewright.devices.flasher.proof import Verdict, is_current, prove, rebooted, runs
 from edgewright.devices.flasher.steps import Firmware, Work, another_board, fetch, meet
@@ -46,6 +46,7 @@ async def nothing_to_do(work: Work, device: Identity, firmware: Firmware) -> Ver
 
 async def _stays(work: Work, device: Identity, wanted: str) -> bool:
     """Whether the device goes on as it is: what others flashed a moment ago may fail in the next."""
+    work.account.enter(Phase.VERIFY)
     work.account.wait_for(f"the device to go on reporting {wanted}")
     leaving = getattr(work.driver, "until_it_leaves", None)
     why = await (_asked_again(work, device) if leaving is None else _watched(work, device, leaving))
@@ -79,6 +80,7 @@ async def _asked_again(work: Work, device: Identity) -> str:
 
 async def _send(work: Work, device: Identity, firmware: Firmware) -> None:
     account = work.account
+    account.enter(Phase.SEND)
     account.wait_for("the device to take the firmware")
     account.log(f"flashing {firmware.wanted} over {device.version or 'an unknown version'}")
     account.sending = True
@@ -90,6 +92,7 @@ async def _send(work: Work, device: Identity, firmware: Firmware) -> None:
 
 async def _see(work: Work, before: Identity, firmware: Firmware) -> Verdict:
     account = work.account
+    account.enter(Phase.VERIFY)
     account.wait_for(f"the device to restart and report {firmware.wanted}")
     account.log("the firmware is with the device")
     after = await work.driver.verify(work.order.endpoint, before, firmware.wanted, firmware.facts, work.around)

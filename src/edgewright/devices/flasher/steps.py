@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from edgewright.api.flash_pod import Outcome
+from edgewright.api.flash_pod import Outcome, Phase
 from edgewright.devices.drivers.driver import Driver, Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.flasher.environment import Order
 from edgewright.devices.flasher.proof import image_version, is_another_board, refusal, wanted_version
@@ -59,6 +59,7 @@ async def meet(work: Work) -> Identity:
             f"the protocol {order.protocol} has no protection: anybody on the network can change what the device gets;"
             " set allowInsecure: true in the FlashJob to use it all the same",
         )
+    account.enter(Phase.INSPECT)
     account.wait_for("the device's answer")
     device = await work.driver.inspect(order.endpoint)
     account.saw_before(device)
@@ -90,6 +91,7 @@ def another_board(work: Work, device: Identity) -> bool:
 async def fetch(work: Work, device: Identity) -> Firmware:
     """Pulls the firmware and looks at it; Ended where it is damaged, for another device, or of a refused version."""
     order, account = work.order, work.account
+    account.enter(Phase.FETCH)
     account.wait_for(f"the firmware {order.reference}")
     image = await work.pull(device.device or order.device)
     account.note(digest=image.digest)
