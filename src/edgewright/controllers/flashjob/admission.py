@@ -75,8 +75,8 @@ class Held:
 class ForeignFlash:
     """A flash that another operator has under way: its device is nobody else's until it has ended."""
 
-    what: str
-    """What is waited for, as it stands in a sentence."""
+    why: str
+    """Why others wait for it, in a sentence."""
     job: str
     """The uid of the job that it was made for."""
     devices: frozenset[str]
@@ -139,9 +139,9 @@ def admit(
             why = Wait.OTHER_JOB, _same_address(there)
             unannounced = True
         others = (*names.get(wish.device, ()), *places.get(wish.endpoint, ())) if why is None else ()
-        other = next((each.what for each in others if each.keeps_from(wish)), None)
+        other = next((each.why for each in others if each.keeps_from(wish)), None)
         if other is not None:
-            why = Wait.OTHER_OPERATOR, f"waiting for {other}, which is flashing it"
+            why = Wait.OTHER_OPERATOR, other
             unannounced = True
         if why is None:
             start.append(wish)

@@ -128,14 +128,13 @@ class Takeover:
                     continue
                 # What does not tell for which of the job's devices it was made may flash any of them.
                 its = {uuid: left[uuid]} if uuid in left else {} if uuid else resolve(job.spec.uuids, self.directory)
-                name, namespace = pod.metadata.name, pod.metadata.namespace
                 found.append(
                     ForeignFlash(
-                        what=f"Pod {name} of the original operator in namespace {namespace}",
+                        why=_waiting(pod.key),
                         job=job.metadata.uid,
                         devices=frozenset(device.metadata.name for device in its.values()),
                         endpoint=normalize_endpoint(pod.variable(Variable.HOST_ENDPOINT)),
-                        overdue=name in late,
+                        overdue=pod.metadata.name in late,
                     )
                 )
         return found
@@ -216,6 +215,10 @@ class Inheritance:
 
     def _late(self, leftovers: Leftovers, now: datetime) -> frozenset[str]:
         return overdue(self._job, leftovers, now=now, grace=self._timing.start_grace)
+
+
+def _waiting(pod: Key) -> str:
+    return f"waiting for Pod {pod.name} of the original operator in namespace {pod.namespace}, which is flashing it"
 
 
 def _unmarked(job: FlashJob) -> bool:

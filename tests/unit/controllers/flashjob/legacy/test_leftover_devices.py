@@ -213,9 +213,8 @@ def test_an_attempt_that_was_given_up_is_followed_by_a_check_again(
 
 # --- who waits for it -----------------------------------------------------------------------------------------------
 
-WHAT = "Pod p of the original operator in namespace default"
-POD = ForeignFlash(what=WHAT, job="job-uid", devices=frozenset({"dev"}), endpoint="192.0.2.1")
 WHY = "waiting for Pod p of the original operator in namespace default, which is flashing it"
+POD = ForeignFlash(why=WHY, job="job-uid", devices=frozenset({"dev"}), endpoint="192.0.2.1")
 
 
 @pytest.mark.parametrize(
@@ -246,7 +245,7 @@ WHY = "waiting for Pod p of the original operator in namespace default, which is
 def test_nobody_else_starts_with_a_device_that_the_original_is_flashing(
     wish: Wish, overdue: bool, starts: bool
 ) -> None:
-    foreign = ForeignFlash(what=WHAT, job=POD.job, devices=POD.devices, endpoint=POD.endpoint, overdue=overdue)
+    foreign = ForeignFlash(why=WHY, job=POD.job, devices=POD.devices, endpoint=POD.endpoint, overdue=overdue)
     admission = admit([wish], [], now=NOW, foreign=[foreign])
     assert [each.device for each in admission.start] == ([wish.device] if starts else [])
     assert admission.waiting == ({} if starts else {wish.device: WHY})
@@ -254,5 +253,5 @@ def test_nobody_else_starts_with_a_device_that_the_original_is_flashing(
 
 
 def test_a_pod_of_which_nothing_is_known_keeps_nobody_waiting() -> None:
-    unknown = ForeignFlash(what=WHAT, job=POD.job, devices=frozenset())
+    unknown = ForeignFlash(why=WHY, job=POD.job, devices=frozenset())
     assert admit([Wish(device="dev", job=OURS)], [], now=NOW, foreign=[unknown]).start

@@ -181,8 +181,8 @@ async def test_all_jobs_are_looked_at_once_and_again_when_the_original_has_been_
         assert await takeover.flashing(now=now) == []  # nobody has been there who could have made anything
         original.sightings += 1
         (found,) = await takeover.flashing(now=now)
-        assert (found.what, found.endpoint, found.overdue) == (
-            "Pod job-flashing-pod-u1 of the original operator in namespace default",
+        assert (found.why, found.endpoint, found.overdue) == (
+            "waiting for Pod job-flashing-pod-u1 of the original operator in namespace default, which is flashing it",
             ENDPOINT,
             False,
         )
