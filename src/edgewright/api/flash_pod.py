@@ -139,10 +139,6 @@ class Protocol(StrEnum):
     """MCUboot devices by SMP over a serial line that is served on TCP."""
 
 
-DIALS_BACK: Final = frozenset({Protocol.ESP32})
-"""The protocols in which the device dials the flash Pod, which must have an address for it."""
-
-
 class Variable(StrEnum):
     """The environment of the flash Pod."""
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewright.api.flash_pod import (
-    DIALS_BACK,
     EXIT_CODES,
     INSPECTED_EXIT_CODE,
     LOG_LINES,
@@ -25,6 +24,7 @@ from edgewright.api.flash_pod import (
     decode_report,
     encode_report,
 )
+from edgewright.api.protocols import TRAITS
 
 ANYTHING = st.text(max_size=3000)
 # What costs most in JSON: quotes, control characters, letters of several bytes, lone surrogates.
@@ -132,8 +132,9 @@ def test_the_published_variables_keep_their_names_and_ours_have_our_prefix() -> 
     assert {each for each in Variable if not each.startswith("EDGEWRIGHT_")} == published
 
 
-def test_only_known_protocols_dial_back() -> None:
-    assert set(Protocol) >= DIALS_BACK
+def test_every_protocol_of_ours_says_its_traits() -> None:
+    assert set(TRAITS) == set(Protocol)
+    assert {protocol for protocol in Protocol if TRAITS[protocol].dials_back} == {Protocol.ESP32}
 
 
 def test_a_report_leaves_out_what_it_does_not_know() -> None:

@@ -13,7 +13,6 @@ from typing import Any, Final
 from edgewright.api.device import Claim, Device, Mark
 from edgewright.api.endpoint import BadEndpoint, parse_endpoint
 from edgewright.api.flash_pod import (
-    DIALS_BACK,
     FLASH_CONTAINER,
     INSPECT_CONTAINER,
     OTA_PORT,
@@ -29,6 +28,7 @@ from edgewright.api.flash_pod import (
 )
 from edgewright.api.flashjob import Exposure, FlashJob, FlashJobSpec, PodTemplate
 from edgewright.api.pod import Pod
+from edgewright.api.protocols import traits_of
 from edgewright.api.reference import BadReference, parse_reference
 from edgewright.controllers.flashjob.names import label_value, pod_name, service_name
 from edgewright.controllers.settings import Settings
@@ -73,7 +73,7 @@ def exposure_of(spec: FlashJobSpec, device: Device) -> Exposure:
     """How the device reaches its flash Pod: as the job says, else as its protocol needs it."""
     if spec.exposure:
         return Exposure(spec.exposure)
-    return Exposure.LOAD_BALANCER if protocol_of(device) in DIALS_BACK else Exposure.NONE
+    return Exposure.LOAD_BALANCER if traits_of(protocol_of(device)).dials_back else Exposure.NONE
 
 
 def endpoint_of(spec: FlashJobSpec, device: Device) -> str:
@@ -89,7 +89,7 @@ def own_flasher(spec: FlashJobSpec, settings: Settings) -> bool:
 def secrets_of(spec: FlashJobSpec, device: Device, settings: Settings) -> dict[str, str]:
     """The Secrets that the Pod for a device cannot start without: the job's field, and the name that it gives."""
     secrets = {}
-    dialled = protocol_of(device) in DIALS_BACK or exposure_of(spec, device) is Exposure.LOAD_BALANCER
+    dialled = traits_of(protocol_of(device)).dials_back or exposure_of(spec, device) is Exposure.LOAD_BALANCER
     if dialled and own_flasher(spec, settings):
         secrets["spec.tlsSecretName"] = spec.tls_secret
     if spec.firmware_pull_secret:

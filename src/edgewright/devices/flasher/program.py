@@ -202,7 +202,7 @@ async def _until_over(role: Coroutine[object, object, Verdict | None], work: Wor
     def asked() -> None:
         if not account.written:
             end(Verdict(Outcome.CANCELLED, _called_off().message))
-        elif account.sending and not account.all_sent and work.driver.safe_to_interrupt:
+        elif account.sending and not account.all_sent and work.driver.traits.safe_to_interrupt:
             text = "it was called off while the firmware was being sent, which this device takes without harm"
             end(Verdict(Outcome.CANCELLED, text))
         else:

@@ -53,7 +53,7 @@ class Firmware:
 async def meet(work: Work) -> Identity:
     """Asks the device what it is; Ended where it may not be flashed at all, or is another device than ordered."""
     order, account = work.order, work.account
-    if not work.driver.protected and not order.allow_insecure:
+    if not work.driver.traits.protected and not order.allow_insecure:
         raise Ended(
             Outcome.REFUSED,
             f"the protocol {order.protocol} has no protection: anybody on the network can change what the device gets;"
@@ -66,7 +66,7 @@ async def meet(work: Work) -> Identity:
     kind = device.device or "it does not say what it is"
     account.log(f"the device at {order.endpoint}: {kind}, runs {device.application} {device.version}")
     remark_another_board(work, device)
-    verdict = refusal(order, device, says_type=getattr(work.driver, "says_type", False))
+    verdict = refusal(order, device, says_type=work.driver.traits.reports_type)
     if verdict is not None:
         raise Ended(verdict.outcome, verdict.message)
     if order.device and not device.device:
@@ -85,7 +85,7 @@ def remark_another_board(work: Work, device: Identity) -> None:
 
 def another_board(work: Work, device: Identity) -> bool:
     """Whether another board answers than the one that the operator has recorded for this device."""
-    return is_another_board(work.order, device, shows_certificate=getattr(work.driver, "shows_certificate", False))
+    return is_another_board(work.order, device, shows_certificate=work.driver.traits.shows_certificate)
 
 
 async def fetch(work: Work, device: Identity) -> Firmware:
