@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from edgewright.runtime.objects import Struct
+from edgewright.runtime.text import cut
 
 REPORT_LIMIT: Final = 4096
 """As many bytes as Kubernetes keeps of a termination message; a report is always shorter."""
@@ -245,11 +246,11 @@ _TEXTS: Final = ("digest", "image_version", "version_before", "version_after", "
 
 def encode_report(report: Report) -> bytes:
     """The report as JSON of less than 4,096 bytes, whatever a device made it hold: old log lines go first."""
-    texts = {name: _cut(getattr(report, name), _FIELD_LIMIT) for name in _TEXTS}
+    texts = {name: cut(_encodable(getattr(report, name)), _FIELD_LIMIT) for name in _TEXTS}
     told = report.phases
     report = msgspec.structs.replace(
         report,
-        message=_cut(report.message, _MESSAGE_LIMIT),
+        message=cut(_encodable(report.message), _MESSAGE_LIMIT),
         log=tuple(map(_encodable, report.log[-LOG_LINES:])),
         seconds=report.seconds if math.isfinite(report.seconds) else 0.0,
         phases={phase.value: told[phase] for phase in Phase if math.isfinite(told.get(phase, math.nan))},
@@ -270,11 +271,6 @@ def decode_report(text: str) -> Report | None:
         return msgspec.json.decode(text, type=Report)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-
-
-def _cut(text: str, length: int) -> str:
-    text = _encodable(text)
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _encodable(text: str) -> str:

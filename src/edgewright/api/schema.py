@@ -99,11 +99,6 @@ def kind_schema(kind: type[Resource]) -> JsonSchema:
     return schema
 
 
-def struct_schema(struct: type[msgspec.Struct]) -> JsonSchema:
-    """The schema of one struct."""
-    return _struct_schema(struct, Schema(), _Place(struct))
-
-
 def _struct_schema(struct: type[msgspec.Struct], says: Schema, place: _Place) -> JsonSchema:
     if struct in place.inside:
         raise place.error(f"{struct.__qualname__} holds itself, and a structural schema cannot repeat")

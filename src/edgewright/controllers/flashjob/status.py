@@ -32,6 +32,7 @@ from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.runtime import conditions as conditions_of
 from edgewright.runtime.conditions import condition, done, progressing, remove, retrying, set_condition, stuck
 from edgewright.runtime.objects import Condition
+from edgewright.runtime.text import cut
 
 ALL_WELL: Final = "All flashing pods completed successfully"
 """The message of a completed job, as published."""
@@ -199,7 +200,7 @@ def _failures(standings: Sequence[DeviceStanding], counts: FlashCounts, observed
     more = f"; and {counts.failed - _NAMED} more" if counts.failed > _NAMED else ""
     advice = next(filter(None, (_advice(each, observed) for each in failed)), "")
     # What to do stands at the end, where it must not be cut off.
-    text = _cut(f"{counts.failed} of {counts.total} devices failed: {told}{more}", 4096 - len(advice) - 2)
+    text = cut(f"{counts.failed} of {counts.total} devices failed: {told}{more}", 4096 - len(advice) - 2)
     return f"{text}; {advice}" if advice else text
 
 
@@ -221,7 +222,7 @@ def _host_endpoint(job: FlashJob, standings: Sequence[DeviceStanding]) -> str:
         return ""
     device = standings[0].device
     endpoint = job.spec.host_endpoint or (device.spec.endpoint if device is not None else "")
-    return _cut(endpoint, MAX_ENDPOINT)
+    return cut(endpoint, MAX_ENDPOINT)
 
 
 def _earliest(standings: Iterable[DeviceStanding]) -> datetime | None:
@@ -269,14 +270,14 @@ def _entry(standing: DeviceStanding, waiting: Mapping[str, str], observed: datet
         message = waiting.get(device.metadata.name, message)
     advice = _advice(standing, observed)
     if advice:
-        message = f"{_cut(message, _MAX_MESSAGE - len(advice) - 2)}; {advice}"
+        message = f"{cut(message, _MAX_MESSAGE - len(advice) - 2)}; {advice}"
     return FlashedDevice(
         # The original's schema took longer ones: then the job is refused, and that must be told.
-        uuid=_cut(standing.uuid, MAX_DEVICE_NAME),
+        uuid=cut(standing.uuid, MAX_DEVICE_NAME),
         device=device.metadata.name if device is not None else "",
         state=standing.state,
         outcome=standing.outcome,
-        message=_cut(message, _MAX_MESSAGE),
+        message=cut(message, _MAX_MESSAGE),
         version=record.version if record is not None else "",
         attempts=record.attempts if record is not None else claim.attempt if claim is not None else 0,
         address=standing.address,
@@ -356,7 +357,3 @@ def _application(device: Device, job: FlashJob) -> str | None:
     if last is None or last.job.uid != job.metadata.uid:
         return None
     return device.status.application or None
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

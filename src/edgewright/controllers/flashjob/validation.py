@@ -30,6 +30,7 @@ from edgewright.api.reference import BadReference, parse_reference
 from edgewright.controllers.flashjob.manifests import loosened, own_flasher
 from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.controllers.settings import Settings
+from edgewright.runtime.text import cut
 
 MAX_UUIDS: Final = 400_000
 """How many characters all entries of spec.uuid may have together: they stand in the object two or three times."""
@@ -77,7 +78,7 @@ def problems(job: FlashJob, settings: Settings) -> list[Problem]:
 
 def in_a_sentence(found: Iterable[Problem]) -> str:
     """All that is wrong, as it stands in the message of a condition, however long what people wrote is."""
-    return _cut("; ".join(_cut(str(problem), _MAX_PROBLEM) for problem in found), _MAX_TEXT)
+    return cut("; ".join(cut(str(problem), _MAX_PROBLEM) for problem in found), _MAX_TEXT)
 
 
 def _firmware_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
@@ -114,7 +115,7 @@ def _uuid_problems(spec: FlashJobSpec) -> list[Problem]:
     long = next((place for place, uuid in enumerate(uuids) if len(uuid) > MAX_DEVICE_NAME), None)
     if long is not None:
         message = (
-            f"{_cut(uuids[long], _LETTERS_SHOWN)} has {len(uuids[long])} characters and may have"
+            f"{cut(uuids[long], _LETTERS_SHOWN)} has {len(uuids[long])} characters and may have"
             f" {MAX_DEVICE_NAME}: name the device by its Instance's uid or its Device's name"
         )
         found.append(Problem(f"{field}[{long}]", Reason.INVALID_NAME, message))
@@ -156,7 +157,7 @@ def _address_problem(text: str, *, local: bool) -> str | None:
     except ValueError:
         address = None
     if address is None or "%" in text:
-        shown = _cut(repr(text), _LETTERS_SHOWN)
+        shown = cut(repr(text), _LETTERS_SHOWN)
         return f"{shown} is no IP address: {advice}, such as 192.0.2.1, with nothing around it"
     why = unfit(address, local=local)
     return f"{text} {why}: {advice}" if why else None
@@ -200,7 +201,3 @@ def _template_problems(spec: FlashJobSpec) -> list[Problem]:
 def _published(name: str) -> str:
     """A field's name as people write it."""
     return next(field.encode_name for field in msgspec.structs.fields(FlashJobSpec) if field.name == name)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

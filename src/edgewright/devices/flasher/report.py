@@ -28,6 +28,7 @@ from edgewright.devices.drivers.driver import Identity
 from edgewright.devices.flasher.proof import Verdict, fingerprint
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.redaction import mask
+from edgewright.runtime.text import cut
 
 _MAX_LINE: Final = 300
 # A device's name or a server's answer must not move the cursor of whoever reads the log.
@@ -36,8 +37,7 @@ _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), 
 
 def one_line(text: str) -> str:
     """A text as one line of the log: no secrets, no control characters, not too long."""
-    text = mask(text).translate(_CONTROL)
-    return text if len(text) <= _MAX_LINE else text[: _MAX_LINE - 1] + "…"
+    return cut(mask(text).translate(_CONTROL), _MAX_LINE)
 
 
 class Account:
