@@ -278,7 +278,7 @@ async def test_a_half_done_job_that_is_deleted_takes_all_with_it(flash_server: A
         pod = await original.idle_pod(uids[1], ["sleep", "3600"], terminationGracePeriodSeconds=1)
         await in_phase(stage, pod, "Running")
         stage.start_operator()
-        await shown(stage, uids[1], "is waited for")
+        await shown(stage, uids[1], "is still running")
         await stage.client.of(FlashJob).delete(Key(stage.namespace, "job"))
         await stage.until(stage.jobs_are_gone, "the job is gone")
         await stage.until_clean()
