@@ -14,7 +14,7 @@ from edgewright.api.probe import Asks
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
 from edgewright.controllers.flashjob.job_loop import add_jobs
-from edgewright.controllers.flashjob.original import Original
+from edgewright.controllers.flashjob.legacy.takeover import Takeover
 from edgewright.controllers.inventory.instance_loop import add_inventory
 from edgewright.controllers.minicluster.loop import add_miniclusters
 from edgewright.controllers.settings import Settings
@@ -43,9 +43,9 @@ def add_controllers(
 def _add_flashjob(manager: Manager, settings: Settings, clock: Clock, asks: Asks | None) -> None:
     add_inventory(manager, settings, clock, asks=asks)
     context = Context(manager, settings, clock)
-    original = Original(context.client, clock, every=settings.timing.original_every)
-    add_flashes(manager, context, original=original)
-    add_jobs(manager, context, original=original)
+    takeover = Takeover(context)
+    add_flashes(manager, context, predecessor=takeover)
+    add_jobs(manager, context, takeover)
 
 
 def _add_flux(manager: Manager, settings: Settings, clock: Clock, _asks: Asks | None) -> None:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
-
-ORIGINAL_LEASE: Final = "338c7440.flashjob.nbfc.io"
-"""The leader Lease of the original operator, in whichever namespace it runs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,6 +130,11 @@ class Manager:
         self.client.transport.connections = max(1, sum(each.workers for each in self._controllers)) + 1
         return controller
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process does the work: it holds the lease, or there is none."""
+        return self.leadership is None or self.leadership.leading
+
     def at_stop(self, call: Callable[[], None]) -> None:
         """Has `call` called when no new pass is started any more, to cut short what passes under way wait for."""
         self._at_stop.append(call)

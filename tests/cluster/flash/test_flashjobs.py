@@ -20,6 +20,7 @@ from edgewright.api.flashjob import MAX_DEVICES, DeviceState
 from edgewright.api.manifests import render
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.job_loop import add_jobs
+from edgewright.controllers.flashjob.legacy.takeover import Takeover
 from edgewright.controllers.flashjob.progress import DeviceStanding
 from edgewright.controllers.flashjob.status import status_of
 from edgewright.controllers.settings import Settings
@@ -96,7 +97,7 @@ async def operating(api_server: ApiServer, namespace: str) -> AsyncIterator[Oper
     clock = SystemClock()
     manager = Manager(Client(config.load(kubeconfig=api_server.kubeconfig)), namespaces=[namespace], clock=clock)
     context = Context(manager, Settings(timing=QUICK), clock)
-    add_jobs(manager, context)
+    add_jobs(manager, context, Takeover(context))
     operator = Operating(api_server, namespace)
     async with running(manager.run()), running(operator.flash(context)):
         try:

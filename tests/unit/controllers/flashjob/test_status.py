@@ -21,11 +21,9 @@ from edgewright.api.device import (
 from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import MAX_DEVICES, MAX_SHOWN, DeviceState, FlashJob, FlashJobSpec, FlashJobStatus
 from edgewright.controllers.flashjob.progress import DeviceStanding, Need
+from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.controllers.flashjob.status import (
     ALL_WELL,
-    APPLICATION_DIFFERS,
-    TAG_MOVED,
-    VERSION_DIFFERS,
     Hold,
     drifted,
     status_of,
@@ -84,9 +82,9 @@ def conditions(status: FlashJobStatus) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in status.conditions}
 
 
-HOLD = Hold(reason="Paused", message="paused")
-MISSING = Hold(reason="SecretMissing", message="no Secret", accepted=False)
-REFUSED = Hold(reason="InvalidFirmware", message="spec.firmware: no", refused=True, accepted=False)
+HOLD = Hold(reason=Reason.PAUSED, message="paused")
+MISSING = Hold(reason=Reason.SECRET_MISSING, message="no Secret", accepted=False)
+REFUSED = Hold(reason=Reason.INVALID_FIRMWARE, message="spec.firmware: no", refused=True, accepted=False)
 
 
 @pytest.mark.parametrize(
@@ -294,16 +292,16 @@ def test_the_endpoint_is_shown_where_there_is_one_device() -> None:
 def test_the_digest_is_that_of_the_device_that_ended_first_and_another_one_means_a_moved_tag() -> None:
     status = shown(ended("a", at=9, digest="new"), ended("b", at=1, digest="old"), ended("c", at=0))
     assert status.digest == "old"
-    assert conditions(status)[TAG_MOVED] == ("True", TAG_MOVED)
+    assert conditions(status)[Reason.TAG_MOVED] == ("True", Reason.TAG_MOVED)
     settled = shown(ended("a", digest="old"), of=job(status))
-    assert TAG_MOVED not in conditions(settled)
+    assert Reason.TAG_MOVED not in conditions(settled)
 
 
 def test_a_version_that_the_image_carries_is_named_beside_the_one_in_the_spec() -> None:
     status = shown(ended("a", image_version="0.4.1"), ended("b", image_version="1"), ended("c"))
-    (said,) = (each for each in status.conditions if each.type == VERSION_DIFFERS)
+    (said,) = (each for each in status.conditions if each.type == Reason.VERSION_DIFFERS)
     assert said.message == "the firmware carries version 0.4.1, spec.version is 1"
-    assert VERSION_DIFFERS not in conditions(shown(ended("a", image_version="1")))
+    assert Reason.VERSION_DIFFERS not in conditions(shown(ended("a", image_version="1")))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +312,7 @@ def test_a_version_that_the_image_carries_is_named_beside_the_one_in_the_spec() 
 def test_another_application_than_the_wanted_one_is_a_warning(told: str, by: JobReference, differs: bool) -> None:
     found = device(application=told, last_flash=LastFlash(job=by))
     status = shown(ended("a", on=found), ended("b", on=found), of=job(application_type="thermo"))
-    assert (APPLICATION_DIFFERS in conditions(status)) is differs
+    assert (Reason.APPLICATION_DIFFERS in conditions(status)) is differs
     assert status.phase == "Completed"
 
 

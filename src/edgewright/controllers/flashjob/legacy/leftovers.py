@@ -1,14 +1,11 @@
-"""What the original operator left behind: recognised by its names and labels, awaited, then cleared away.
+"""What the original operator left behind: recognised by its names and labels, and what of it may go when.
 
-The loop over FlashJobs asks it for jobs that carry a finalizer. All three versions of the original are known: one Pod
-and Service per job, a Pod per device with one shared Service, and a Pod and Service per device. A Pod of the original
-that runs is never ended before its time is over, and nobody else has its device until then; the device is then claimed
-to be checked before its leftovers go.
+`takeover` asks it for jobs that carry a finalizer. All three versions of the original are known: one Pod and Service
+per job, a Pod per device with one shared Service, and a Pod and Service per device. Pure.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,25 +13,16 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-import msgspec
-
 from edgewright.api.device import Device, Mark
 from edgewright.api.device_type import same_type
 from edgewright.api.endpoint import normalize_endpoint
 from edgewright.api.flash_pod import OTA_PORT, Variable
-from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, FlashJob, FlashJobStatus
+from edgewright.api.flashjob import FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.controllers.flashjob.admission import Awaited
-from edgewright.controllers.flashjob.context import Context
-from edgewright.controllers.flashjob.events import fetch_failed, removal_failed, telling
-from edgewright.controllers.flashjob.lookup import ContextDirectory, Directory, resolve
-from edgewright.controllers.flashjob.manifests import timeout_of
+from edgewright.controllers.flashjob.lookup import Directory, resolve
 from edgewright.controllers.flashjob.names import label_value, state_of
-from edgewright.controllers.flashjob.original import Original
-from edgewright.controllers.flashjob.progress import same_order
-from edgewright.runtime.errors import Conflict, NotFound
-from edgewright.runtime.objects import Key, Resource
+from edgewright.runtime.objects import Resource
 
 _SHORT: Final = 8
 """How many hex digits stand for a device in the annotation: a job may name thousands, and has little room for it."""
@@ -89,6 +77,12 @@ def _uuid_of(job: FlashJob, obj: Resource, name: str, *, told: str = "") -> str 
     return uuid if uuid != metadata.name else None
 
 
+def same_order(pod: Pod, job: FlashJob) -> bool:
+    """Whether a Pod of the original was to bring what the job asks for now, as far as it tells."""
+    firmware, version = pod.variable(Variable.FIRMWARE), pod.variable(Variable.VERSION)
+    return firmware in ("", job.spec.firmware) and version in ("", job.spec.version)
+
+
 def clearable(
     job: FlashJob, leftovers: Leftovers, *, settled: Iterable[str], late: Collection[str] = ()
 ) -> list[Pod | Service]:
@@ -118,7 +112,7 @@ def clearable(
 
 def overdue(job: FlashJob, leftovers: Leftovers, *, now: datetime, grace: float) -> frozenset[str]:
     """The names of the Pods that have had the time of an attempt and more, and have not ended: they are told to."""
-    longest = timedelta(seconds=timeout_of(job.spec) + grace)
+    longest = timedelta(seconds=job.spec.timeout + grace)
     return frozenset(
         pod.metadata.name
         for pod in leftovers.pods.values()
@@ -132,7 +126,7 @@ def overdue(job: FlashJob, leftovers: Leftovers, *, now: datetime, grace: float)
 
 
 @dataclass(frozen=True)
-class Meant:
+class Found:
     """Which Devices the entries of spec.uuid mean, and what the original left of each."""
 
     devices: dict[str, Device]
@@ -142,16 +136,16 @@ class Meant:
     """What is left, under all entries for the same device: two Instances of it, say."""
 
 
-def meant_by(job: FlashJob, leftovers: Leftovers, directory: Directory) -> Meant:
+def meant_by(job: FlashJob, leftovers: Leftovers, directory: Directory) -> Found:
     """What a job means, where the original left these for it."""
     uuids = job.spec.uuids
     devices = resolve(uuids, directory)
     if not leftovers:
-        return Meant(devices)
+        return Found(devices)
     left = devices_of(leftovers, directory)
     told = frozenset(uuid for uuid in uuids if uuid in left and uuid not in devices)
     devices.update({uuid: left[uuid] for uuid in told})
-    return Meant(devices, told, _shared(leftovers, devices, left))
+    return Found(devices, told, _shared(leftovers, devices, left))
 
 
 def devices_of(leftovers: Leftovers, directory: Directory) -> dict[str, Device]:
@@ -207,12 +201,13 @@ def with_namesakes(entries: frozenset[str], devices: Mapping[str, Device]) -> fr
 # --- what is remembered ---------------------------------------------------------------------------------------------
 
 
-def had_by_original(job: FlashJob) -> frozenset[str]:
+def had_by_original(job: FlashJob, note: str | None = None) -> frozenset[str]:
     """The entries of spec.uuid that the original had for what the spec asks for now, as the job itself remembers it.
 
+    `note` is what the job is about to remember in the place of what it does.
     A device that it had for another firmware or version has to be flashed like any other.
     """
-    text = job.metadata.annotations.get(Mark.TAKEN_OVER, "")
+    text = job.metadata.annotations.get(Mark.TAKEN_OVER, "") if note is None else note
     return _among(job.spec.uuids, _noted(text, state_of(job.spec))) if text else frozenset()
 
 
@@ -250,116 +245,3 @@ def _among(uuids: tuple[str, ...], shorts: frozenset[str]) -> frozenset[str]:
 
 def _short(uuid: str) -> str:
     return hashlib.sha256(uuid.encode()).hexdigest()[:_SHORT]
-
-
-# --- at work --------------------------------------------------------------------------------------------------------
-
-
-class Takeover:
-    """Finds and clears what the original left; it asks the server only for jobs that carry a finalizer."""
-
-    def __init__(self, context: Context, original: Original) -> None:
-        self._context = context
-        self._original = original
-        self._directory = ContextDirectory(context)
-        self._clean: set[str] = set()
-        """The uids of the jobs that nothing was found for: we are the only one who makes anything from then on."""
-        self._found: dict[str, tuple[FlashJob, Leftovers]] = {}
-        """What was found at the last look, by the uid of its job."""
-        self._seen = 0
-        """How many times the original had been seen at work when it was last asked for."""
-        self._settled: int | None = None
-        """How many times it had been when all jobs were looked at; None before that."""
-        self._settling = asyncio.Lock()
-
-    async def look(self, job: FlashJob) -> Leftovers:
-        """What there is for a job now."""
-        uid = job.metadata.uid
-        if _unmarked(job):
-            self._found.pop(uid, None)
-            return Leftovers()
-        running = await self._original.look()
-        if self._seen != self._original.sightings:
-            self._seen = self._original.sightings
-            self._clean.clear()  # it may have made something for any job, at any time
-        if uid in self._clean:
-            return Leftovers()
-        client, namespace = self._context.client, job.metadata.namespace
-        labels = f"app={label_value(job.metadata.name)}"
-        with telling(self._context.recorder, job, fetch_failed(Pod.kind)):
-            pods = await client.of(Pod).list(namespace, labels=labels)
-        with telling(self._context.recorder, job, fetch_failed(Service.kind)):
-            services = await client.of(Service).list(namespace, labels=labels)
-        found = recognise(job, pods.items, services.items)
-        if found:
-            self._found[uid] = (job, found)
-        else:
-            self._found.pop(uid, None)
-        if not found and running is None:
-            self._clean.add(uid)
-        return found
-
-    async def awaited(self, *, now: datetime) -> list[Awaited]:
-        """The Pods of the original that have not ended, whichever job they are of.
-
-        All jobs are looked at before the first answer, and again where the original has been at work since: one that
-        has not had its pass yet may have a Pod on the very device that another job is about to start with.
-        """
-        async with self._settling:
-            seen = self._original.sightings
-            if self._settled != seen:
-                for job in self._context.jobs:
-                    await self.look(job)
-                self._settled = seen
-        found: list[Awaited] = []
-        for job, leftovers in self._found.values():
-            late = overdue(job, leftovers, now=now, grace=self._context.settings.timing.start_grace)
-            left = devices_of(leftovers, self._directory)
-            for uuid, pod in leftovers.pods.items():
-                if pod.finished:
-                    continue
-                # What does not tell for which of the job's devices it was made may flash any of them.
-                its = {uuid: left[uuid]} if uuid in left else {} if uuid else resolve(job.spec.uuids, self._directory)
-                found.append(
-                    Awaited(
-                        pod=pod.key,
-                        job=job.metadata.uid,
-                        devices=frozenset(device.metadata.name for device in its.values()),
-                        endpoint=normalize_endpoint(pod.variable(Variable.HOST_ENDPOINT)),
-                        overdue=pod.metadata.name in late,
-                    )
-                )
-        return found
-
-    def started(self, job: FlashJob) -> None:
-        """Notes that the job's finalizer is ours: it carried none before, so nothing was left."""
-        self._clean.add(job.metadata.uid)
-
-    def forget(self, uid: str) -> None:
-        """The job is gone."""
-        self._clean.discard(uid)
-        self._found.pop(uid, None)
-
-    async def spared(self, job: FlashJob, status: FlashJobStatus) -> FlashJobStatus:
-        """The status that we may write now: an original that runs flashes again what is not counted as done in it."""
-        before, after = job.status.completed_uuids, status.completed_uuids
-        if set(before) <= set(after) or await self._original.look() is None:
-            return status
-        return msgspec.structs.replace(status, completed_uuids=tuple(dict.fromkeys((*before, *after))))
-
-    async def clear(self, job: FlashJob, leftovers: Iterable[Pod | Service]) -> None:
-        """Asks for the deletion of these, which were made for the job; what is gone already is gone."""
-        for obj in leftovers:
-            if obj.deleting:
-                continue
-            api = self._context.client.of(type(obj))
-            try:
-                with telling(self._context.recorder, job, removal_failed(obj.kind, job_goes=job.deleting)):
-                    await api.delete(Key(obj.metadata.namespace, obj.metadata.name), uid=obj.metadata.uid)
-            except (NotFound, Conflict):
-                continue
-
-
-def _unmarked(job: FlashJob) -> bool:
-    """Whether a job carries no finalizer of the original's: then that has made nothing for it."""
-    return {FINALIZER, FIRST_FINALIZER}.isdisjoint(job.metadata.finalizers)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.controllers.flashjob.original import Original, Running, running
-from edgewright.controllers.settings import ORIGINAL_LEASE
+from edgewright.controllers.flashjob.legacy.original import ORIGINAL_LEASE, Original, Running, running
 from edgewright.runtime.client import Client, Page
 from edgewright.runtime.clock import VirtualClock
 from edgewright.runtime.config import Config

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from edgewright.controllers.settings import ORIGINAL_LEASE
 from edgewright.runtime import logs
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock
@@ -20,7 +19,10 @@ from edgewright.runtime.errors import Forbidden
 from edgewright.runtime.lease import Lease
 from edgewright.runtime.objects import Key
 
-_log = logs.get("controllers.flashjob.original")
+_log = logs.get("controllers.flashjob.legacy")
+
+ORIGINAL_LEASE: Final = "338c7440.flashjob.nbfc.io"
+"""The leader Lease of the original operator, in whichever namespace it runs."""
 
 _USUAL_DURATION: Final = 15.0
 _SLACK: Final = 5.0

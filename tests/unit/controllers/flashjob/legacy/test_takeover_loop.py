@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER
-from edgewright.controllers.settings import ORIGINAL_LEASE
+from edgewright.controllers.flashjob.legacy.original import ORIGINAL_LEASE
 from edgewright.runtime.lease import Lease
 from tests.unit.controllers.flashjob.jobs_stage import (
     DEVICES,

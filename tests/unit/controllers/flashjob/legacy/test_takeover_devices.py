@@ -9,13 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgewright.api.device import Device
+from edgewright.api.device import Device, Mark
 from edgewright.api.flashjob import FINALIZER, FlashJob
-from edgewright.controllers.flashjob.original import Original
-from edgewright.controllers.flashjob.takeover import Takeover
+from edgewright.api.pod import Pod
+from edgewright.controllers.flashjob.legacy.original import Original
+from edgewright.controllers.flashjob.legacy.takeover import Takeover
+from edgewright.runtime.objects import Key, ObjectMeta
 from tests.unit.controllers.flashjob.jobs_stage import DEVICES, JOBS, QUICK, Stage, eventually, flash_job, stage
+from tests.unit.controllers.flashjob.legacy.test_takeover_loop import (
+    PODS,
+    claim_of,
+    the_original_runs,
+    the_original_stops,
+)
 from tests.unit.controllers.flashjob.test_claims import world_of
-from tests.unit.controllers.flashjob.test_takeover_loop import PODS, claim_of, the_original_runs, the_original_stops
 from tests.unit.runtime.fakeserver import until
 
 ENDPOINT = "192.0.2.9"
@@ -169,16 +176,20 @@ async def test_all_jobs_are_looked_at_once_and_again_when_the_original_has_been_
         original = Original(context.client, context.clock, every=3600)
         takeover = Takeover(context, original)
         now = context.clock.now()
-        assert await takeover.awaited(now=now) == []
+        assert await takeover.flashing(now=now) == []
         await flashing(here, "u1", HOST_ENDPOINT=f"{ENDPOINT}:80")
-        assert await takeover.awaited(now=now) == []  # nobody has been there who could have made anything
+        assert await takeover.flashing(now=now) == []  # nobody has been there who could have made anything
         original.sightings += 1
-        (found,) = await takeover.awaited(now=now)
-        assert (found.pod.name, found.endpoint, found.overdue) == ("job-flashing-pod-u1", ENDPOINT, False)
-        (found,) = await takeover.awaited(now=now + timedelta(hours=1))
+        (found,) = await takeover.flashing(now=now)
+        assert (found.why, found.endpoint, found.overdue) == (
+            "waiting for Pod job-flashing-pod-u1 of the original operator in namespace default, which is flashing it",
+            ENDPOINT,
+            False,
+        )
+        (found,) = await takeover.flashing(now=now + timedelta(hours=1))
         assert found.overdue
         takeover.forget((await here.job())["metadata"]["uid"])
-        assert await takeover.awaited(now=now) == []
+        assert await takeover.flashing(now=now) == []
 
 
 async def test_a_pod_that_does_not_tell_its_device_may_be_on_any_of_its_job(tmp_path: Path) -> None:
@@ -191,8 +202,18 @@ async def test_a_pod_that_does_not_tell_its_device_may_be_on_any_of_its_job(tmp_
         spec = {"containers": [{"name": "flash-container", "image": "registry.example/flasher"}]}
         await here.api.made(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         takeover = Takeover(context, Original(context.client, context.clock, every=3600))
-        (found,) = await takeover.awaited(now=context.clock.now())
+        (found,) = await takeover.flashing(now=context.clock.now())
         assert (sorted(found.devices), found.endpoint) == (["one", "two"], "")
         await ends(here, f"{PODS}/job-flashing-pod")
         await takeover.look(next(iter(context.jobs)))
-        assert await takeover.awaited(now=context.clock.now()) == []
+        assert await takeover.flashing(now=context.clock.now()) == []
+
+
+async def test_a_pod_of_the_original_belongs_to_the_job_on_its_label(tmp_path: Path) -> None:
+    async with stage(tmp_path) as here, world_of(here) as context:
+        jobs_of = Takeover(context).jobs_of
+        theirs = Pod(metadata=ObjectMeta(name="p", namespace="default", labels={"app": "job"}))
+        ours = Pod(metadata=ObjectMeta(name="p", namespace="default", labels={"app": "job", Mark.JOB_UID: "u"}))
+        assert list(jobs_of(theirs)) == [Key("default", "job")]
+        assert list(jobs_of(ours)) == []
+        assert list(jobs_of(Pod())) == []

@@ -31,14 +31,15 @@ from edgewright.api.pod import (
 )
 from edgewright.api.service import Service, ServicePort, ServiceSpec
 from edgewright.controllers.flashjob.decisions import EndPod, GiveUp, Situation, decide
+from edgewright.controllers.flashjob.legacy.leftovers import Leftovers, clearable, recognise, to_remember
 from edgewright.controllers.flashjob.manifests import pod_for
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.outcomes import claim_of, report_of
-from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, survey
-from edgewright.controllers.flashjob.takeover import Leftovers, clearable, recognise, to_remember
+from edgewright.controllers.flashjob.progress import DeviceStanding, Need, survey
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.objects import ObjectMeta
 from tests.unit.controllers.flashjob import flash_samples as samples
+from tests.unit.controllers.flashjob.legacy.left import snapshot_with
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OURS = JobReference(namespace="default", name="job", uid="job-uid")
@@ -67,7 +68,7 @@ def standing(claim: Claim | None = None, **snapshot: Any) -> DeviceStanding:
     device = Device(
         metadata=ObjectMeta(name="dev"), spec=DeviceSpec(endpoint="192.0.2.1"), status=DeviceStatus(claim=claim)
     )
-    (each,) = survey(job(), JobSnapshot(devices={"one": device}, observed=NOW, now=NOW, **snapshot))
+    (each,) = survey(job(), snapshot_with(job(), devices={"one": device}, observed=NOW, now=NOW, **snapshot))
     return each
 
 
@@ -110,7 +111,7 @@ def test_a_device_that_the_original_had_waits_or_is_checked(
     snapshot: dict[str, Any], state: DeviceState, need: Need, check: bool
 ) -> None:
     each = standing(**snapshot)
-    assert (each.state, each.need, each.check) == (state, need, check)
+    assert (each.state, each.need, each.trace.check) == (state, need, check)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_what_the_original_had_another_order_for_is_flashed_once_its_pod_is_gone
 ) -> None:
     left = pod("job-flashing-pod-one", "Succeeded", order=order)
     each = standing(foreign={"one": left}, occupied=frozenset({"one"}))
-    assert (each.need, each.check, each.occupied) == (Need.START, check, True)
+    assert (each.need, each.trace.check, bool(each.trace.blocked)) == (Need.START, check, True)
     assert bool(to_remember(job(), Leftovers({"one": left}))) is check
 
 
@@ -149,8 +150,8 @@ def test_what_we_have_flashed_since_is_not_what_the_original_left(last: LastFlas
         spec=DeviceSpec(endpoint="192.0.2.1"),
         status=DeviceStatus(last_flash=last),
     )
-    (each,) = survey(asked, JobSnapshot(devices={"one": device}, observed=NOW, now=NOW, had=frozenset({"one"})))
-    assert each.check is check
+    (each,) = survey(asked, snapshot_with(asked, devices={"one": device}, observed=NOW, now=NOW, had={"one"}))
+    assert each.trace.check is check
 
 
 @pytest.mark.parametrize(("left", "need"), [("", Need.NOTHING), ("one", Need.NOTHING), ("two", Need.RESUME)])

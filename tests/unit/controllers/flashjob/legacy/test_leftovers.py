@@ -12,7 +12,7 @@ from edgewright.api.device import Mark
 from edgewright.api.flashjob import FlashJob, FlashJobSpec, FlashJobStatus
 from edgewright.api.pod import Pod, PodStatus
 from edgewright.api.service import Service, ServicePort, ServiceSpec
-from edgewright.controllers.flashjob.takeover import (
+from edgewright.controllers.flashjob.legacy.leftovers import (
     Leftovers,
     clearable,
     had_by_original,

@@ -23,11 +23,12 @@ from edgewright.api.pod import (
     PodStatus,
 )
 from edgewright.api.service import Service
-from edgewright.controllers.flashjob.admission import Awaited, Wish, admit
+from edgewright.controllers.flashjob.admission import ForeignFlash, Wish, admit
+from edgewright.controllers.flashjob.legacy.leftovers import Leftovers, meant_by, with_namesakes
 from edgewright.controllers.flashjob.names import state_of
-from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, survey
-from edgewright.controllers.flashjob.takeover import Leftovers, meant_by, with_namesakes
-from edgewright.runtime.objects import Key, ObjectMeta
+from edgewright.controllers.flashjob.progress import DeviceStanding, Need, survey
+from edgewright.runtime.objects import ObjectMeta
+from tests.unit.controllers.flashjob.legacy.left import snapshot_with
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OURS = JobReference(namespace="default", name="job", uid="job-uid")
@@ -149,7 +150,7 @@ def test_what_the_original_had_under_one_name_it_had_under_all() -> None:
 
 def standing(asked: FlashJob, found: Device | None = None, **snapshot: Any) -> DeviceStanding:
     devices = {asked.spec.uuids[0]: found} if found is not None else {}
-    (each,) = survey(asked, JobSnapshot(**{"devices": devices, "observed": NOW, "now": NOW, **snapshot}))
+    (each,) = survey(asked, snapshot_with(asked, **{"devices": devices, "observed": NOW, "now": NOW, **snapshot}))
     return each
 
 
@@ -207,13 +208,13 @@ def test_an_attempt_that_was_given_up_is_followed_by_a_check_again(
     last: LastFlash, records: tuple[FlashRecord, ...], check: bool
 ) -> None:
     found = device("dev", last_flash=last, records=records)
-    assert standing(job("u1"), found, had=frozenset({"u1"})).check is check
+    assert standing(job("u1"), found, had=frozenset({"u1"})).trace.check is check
 
 
 # --- who waits for it -----------------------------------------------------------------------------------------------
 
-POD = Awaited(pod=Key("default", "p"), job="job-uid", devices=frozenset({"dev"}), endpoint="192.0.2.1")
 WHY = "waiting for Pod p of the original operator in namespace default, which is flashing it"
+POD = ForeignFlash(why=WHY, job="job-uid", devices=frozenset({"dev"}), endpoint="192.0.2.1")
 
 
 @pytest.mark.parametrize(
@@ -244,13 +245,13 @@ WHY = "waiting for Pod p of the original operator in namespace default, which is
 def test_nobody_else_starts_with_a_device_that_the_original_is_flashing(
     wish: Wish, overdue: bool, starts: bool
 ) -> None:
-    awaited = Awaited(pod=POD.pod, job=POD.job, devices=POD.devices, endpoint=POD.endpoint, overdue=overdue)
-    admission = admit([wish], [], now=NOW, awaited=[awaited])
+    foreign = ForeignFlash(why=WHY, job=POD.job, devices=POD.devices, endpoint=POD.endpoint, overdue=overdue)
+    admission = admit([wish], [], now=NOW, foreign=[foreign])
     assert [each.device for each in admission.start] == ([wish.device] if starts else [])
     assert admission.waiting == ({} if starts else {wish.device: WHY})
     assert admission.unannounced is not starts
 
 
 def test_a_pod_of_which_nothing_is_known_keeps_nobody_waiting() -> None:
-    unknown = Awaited(pod=POD.pod, job=POD.job, devices=frozenset())
-    assert admit([Wish(device="dev", job=OURS)], [], now=NOW, awaited=[unknown]).start
+    unknown = ForeignFlash(why=WHY, job=POD.job, devices=frozenset())
+    assert admit([Wish(device="dev", job=OURS)], [], now=NOW, foreign=[unknown]).start
