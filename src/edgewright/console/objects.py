@@ -1,7 +1,7 @@
 """The verbs on custom resources: list, get, create, apply, patch, delete.
 
-Each handler is one request to the API server with the caller's rights (`PUT` with `If-Match: *` is two). The body is
-the custom resource as kubectl shows it; there is no second model. What the API server refuses is raised, and becomes a
+Each handler is one request to the API server with the caller's rights, rarely more (`PUT`). The body is the custom
+resource as kubectl shows it; there is no second model. What the API server refuses is raised, and becomes a
 problem in `server`.
 """
 
@@ -16,6 +16,8 @@ from aiohttp import web
 from edgewright.console.call import Call, answer, decoded, etag, shown
 from edgewright.console.operation import JSON_PATCH, MERGE_PATCH, field_error
 from edgewright.console.problems import FieldError, Refusal
+from edgewright.runtime.errors import Conflict
+from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.objects import Kind, RawObject
 from edgewright.runtime.patches import conditional
 
@@ -77,10 +79,41 @@ async def apply_object(call: Call) -> web.Response:
         obj["metadata"][field] = expected
         filled = True
     query = _query(call) | ({"force": call.query["force"]} if "force" in call.query else {})
-    body = msgspec.json.encode(obj) if filled else raw
-    got = await call.exchange("PATCH", path, query=query, body=body, content_type=_APPLY)
+    try:
+        got = await _apply(call, path, query, msgspec.json.encode(obj) if filled else raw)
+    except Conflict as conflict:
+        if "force" in query or not only_with(conflict, query["fieldManager"]):
+            raise
+        got = await _take_over(call, path, query, obj)
     found = shown(got.body)
     return answer(found, status=201 if got.status == 201 else 200, headers=etag(found) | _warnings(got.headers))
+
+
+async def _apply(call: Call, path: str, query: dict[str, str], body: bytes) -> Answer:
+    return await call.exchange("PATCH", path, query=query, body=body, content_type=_APPLY)
+
+
+async def _take_over(call: Call, path: str, query: dict[str, str], obj: RawObject) -> Answer:
+    """Applies over fields that the same manager has set by a patch, which to the API server is another owner.
+
+    All three requests are about one state of the object, or the last is refused: nobody else's field is taken over.
+    """
+    metadata = obj["metadata"]
+    if "resourceVersion" not in metadata:
+        metadata["resourceVersion"] = shown((await call.exchange("GET", path)).body)["metadata"]["resourceVersion"]
+    body = msgspec.json.encode(obj)
+    try:
+        return await _apply(call, path, query, body)
+    except Conflict as conflict:
+        if not only_with(conflict, query["fieldManager"]):
+            raise
+    return await _apply(call, path, query | {"force": "true"}, body)
+
+
+def only_with(conflict: Conflict, manager: str) -> bool:
+    """Whether all fields in conflict belong to this manager."""
+    own = f'conflict with "{manager}"'
+    return bool(conflict.causes) and all(cause.message.startswith(own) for cause in conflict.causes)
 
 
 async def patch_object(call: Call) -> web.Response:

@@ -86,6 +86,7 @@ class Console:
     def application(self) -> web.Application:
         """What answers requests."""
         app = web.Application(middlewares=[self._guard], client_max_size=self.settings.limits.body_bytes)
+        app.on_response_prepare.append(self._add_headers)
         for operation in OPERATIONS:
             app.router.add_route(operation.method, operation.path, self._handle(operation))
         for path, (media, text) in pages.PAGES.items():
@@ -139,6 +140,11 @@ class Console:
             return None
         raise unauthorized("send the header Authorization: Bearer TOKEN")
 
+    async def _add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
+        """Says with every answer, streams as well, what a browser may do with it."""
+        for name, value in {**_SAFE, **self.settings.gate.cors(request.headers)}.items():
+            answer.headers.setdefault(name, value)
+
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handle) -> web.StreamResponse:
         """Everything that is the same for all requests."""
@@ -159,9 +165,6 @@ class Console:
         except Exception as error:
             log.error("request failed", method=request.method, path=request.path, error=error)  # noqa: TRY400 - it has the traceback
             answer = _problem(Refusal("internal", "the console failed; its log has more"))
-        if not answer.prepared:
-            for name, value in {**_SAFE, **gate.cors(request.headers)}.items():
-                answer.headers.setdefault(name, value)
         level = log.debug if request.method in {"GET", "OPTIONS"} and answer.status < 400 else log.info
         seconds = round(self._clock.elapsed() - began, 3)
         level("request", method=request.method, path=request.path, status=answer.status, seconds=seconds)

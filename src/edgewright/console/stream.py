@@ -20,7 +20,7 @@ from edgewright.console.call import Call, shown
 from edgewright.console.operation import EVENT_STREAM
 from edgewright.console.problems import Refusal, refusal_for
 from edgewright.runtime.client import INITIAL_EVENTS_END, WatchEvents, read_metadata
-from edgewright.runtime.errors import Expired, KubernetesError
+from edgewright.runtime.errors import Expired, Forbidden, KubernetesError
 from edgewright.runtime.objects import Kind
 
 RETRY_MILLISECONDS: Final = 3000
@@ -106,6 +106,7 @@ class Changes:
     async def run(self) -> AsyncGenerator[bytes, None]:
         """First of all what begins the stream (perhaps nothing), then changes; ends with a problem."""
         try:
+            await self._check_place()
             async for part in self._watch_once():
                 yield part
         except KubernetesError as error:
@@ -117,6 +118,19 @@ class Changes:
             except KubernetesError as error:
                 yield message("problem", refusal_for(error).problem)
                 return
+
+    async def _check_place(self) -> None:
+        """Begins again where the place is ahead of the server, as after a restore: it would be silent until then."""
+        if not self._version:
+            return
+        path = self._kind.path(self._call.query.get("namespace"))
+        try:
+            got = await self._call.exchange("GET", path, query={"limit": "1"})
+        except Forbidden:  # who may watch and not list
+            return
+        now = read_metadata(got.body).resource_version
+        if now.isdecimal() and int(self._version) > int(now):
+            self._version, self._reset = "", "the last event is not known here"
 
     async def _watch_once(self) -> AsyncIterator[bytes]:
         """One watch, for as long as a right counts without being looked at again; where it is too old, a new one."""
