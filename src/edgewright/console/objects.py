@@ -70,13 +70,8 @@ async def apply_object(call: Call) -> web.Response:
     raw = await call.body()
     kind, obj, filled = await _object(call, raw, name=call.part("name"))
     path = _path(call, kind)
-    expected = if_match(call)
-    if expected:
-        # A uid where any state will do: only the object that is there now may be meant, and not one made again.
-        field = "uid" if expected == "*" else "resourceVersion"
-        if expected == "*":
-            expected = shown((await call.exchange("GET", path)).body)["metadata"]["uid"]
-        obj["metadata"][field] = expected
+    if expected := if_match(call):
+        await _expect(call, path, obj, expected)
         filled = True
     query = _query(call) | ({"force": call.query["force"]} if "force" in call.query else {})
     try:
@@ -89,6 +84,19 @@ async def apply_object(call: Call) -> web.Response:
     return answer(found, status=201 if got.status == 201 else 200, headers=etag(found) | _warnings(got.headers))
 
 
+async def _expect(call: Call, path: str, obj: RawObject, version: str) -> None:
+    """Makes an apply conditional: on the object that is there now and, unless any will do, on its state.
+
+    With a resource version alone the API server would make an object again that was deleted.
+    """
+    found = shown((await call.exchange("GET", path)).body)["metadata"]
+    if version not in {"*", found["resourceVersion"]}:
+        raise Refusal("precondition-failed", "the object has been changed since it was read")
+    obj["metadata"]["uid"] = found["uid"]
+    if version != "*":
+        obj["metadata"]["resourceVersion"] = version
+
+
 async def _apply(call: Call, path: str, query: dict[str, str], body: bytes) -> Answer:
     return await call.exchange("PATCH", path, query=query, body=body, content_type=_APPLY)
 
@@ -98,9 +106,8 @@ async def _take_over(call: Call, path: str, query: dict[str, str], obj: RawObjec
 
     All three requests are about one state of the object, or the last is refused: nobody else's field is taken over.
     """
-    metadata = obj["metadata"]
-    if "resourceVersion" not in metadata:
-        metadata["resourceVersion"] = shown((await call.exchange("GET", path)).body)["metadata"]["resourceVersion"]
+    found = shown((await call.exchange("GET", path)).body)["metadata"]
+    obj["metadata"] = {"uid": found["uid"], "resourceVersion": found["resourceVersion"], **obj["metadata"]}
     body = msgspec.json.encode(obj)
     try:
         return await _apply(call, path, query, body)

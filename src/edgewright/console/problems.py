@@ -223,9 +223,11 @@ def refusal_for(error: KubernetesError, *, conditional: bool = False) -> Refusal
     if isinstance(error, Forbidden):
         return _forbidden(error)
     if isinstance(error, ApiError):
+        if conditional and any(cause.field == "metadata.uid" for cause in error.causes):
+            return Refusal("precondition-failed", "the object was deleted and made again meanwhile")
         if found := tuple(_fields(error)):
             sort = "conflict" if isinstance(error, Conflict) else "invalid"
-            return Refusal(sort, error.status.message, *found)
+            return Refusal(sort, _without_object(error.status.message), *found)
         if conditional and isinstance(error, Conflict | NotFound):
             return Refusal("precondition-failed", f"{error.status.message}")
     sort = next((name for cls, name in _SORT_OF if isinstance(error, cls)), "")
@@ -269,17 +271,16 @@ def _forbidden(error: Forbidden) -> Refusal:
     return refusal
 
 
+_DECODING: Final = "strict decoding error"
 _STRICT: Final = re.compile(r'(unknown|duplicate) field "((?:[^"\\]|\\.)*)"')
 _TYPED: Final = re.compile(r"(?:^|[\s,\[])(\.[^\s:]+): ([^,\]\n]+)")
 
 
 def _fields(error: ApiError) -> Iterator[FieldError]:
     """The fields that the API server named, in whichever of its ways."""
-    for cause in error.causes:
-        if cause.field:
-            yield FieldError(pointer=pointer(cause.field), detail=cause.message, code=cause.reason)
-    if isinstance(error, BadRequest | Invalid) and not error.causes and "strict decoding error" in error.status.message:
-        for how, path in _STRICT.findall(error.status.message):
+    refused = isinstance(error, BadRequest | Invalid)
+    if refused and _DECODING in error.status.message:
+        for how, path in _STRICT.findall(_without_object(error.status.message)):
             code = "FieldValueDuplicate" if how == "duplicate" else "FieldValueUnknown"
             yield FieldError(pointer=pointer(path), detail=f"{how} field", code=code)
     elif isinstance(error, BadRequest | InternalError | Invalid) and "typed patch object" in error.status.message:
@@ -287,6 +288,16 @@ def _fields(error: ApiError) -> Iterator[FieldError]:
             unknown = "not declared in schema" in said
             code = "FieldValueUnknown" if unknown else "FieldValueTypeInvalid"
             yield FieldError(pointer=pointer(path), detail="unknown field" if unknown else said.strip(), code=code)
+    else:
+        for cause in error.causes:
+            if cause.field:
+                yield FieldError(pointer=pointer(cause.field), detail=cause.message, code=cause.reason)
+
+
+def _without_object(message: str) -> str:
+    """What was said, without the whole object that the API server puts before it where a patch was the fault."""
+    before, found, after = message.partition(_DECODING)
+    return found + after if found else before
 
 
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
