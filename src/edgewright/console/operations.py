@@ -153,6 +153,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         path="/api/v1/openapi.json",
         summary="This API as OpenAPI 3.1, with the schema of every kind that is installed (without a token: of ours)",
         answers=(Answer(status=200, about="The document.", schema="object"),),
+        problems=("bad-gateway", "unavailable", "timed-out"),
         handler=about.describe,
         public=True,
     ),

@@ -107,9 +107,6 @@ SORTS: Final[Mapping[str, Sort]] = {
     "method-not-allowed": Sort(
         status=405, title="The path does not have that method", advice="The header Allow names those that it has."
     ),
-    "not-acceptable": Sort(
-        status=406, title="Only JSON is served", advice="Accept application/json, or text/event-stream for a stream."
-    ),
     "conflict": Sort(
         status=409,
         title="Somebody else changed the object or owns a field",
@@ -148,7 +145,6 @@ SORTS: Final[Mapping[str, Sort]] = {
     "too-many-requests": Sort(
         status=429, title="Too many requests", advice="Come again after the seconds in the header Retry-After."
     ),
-    "headers-too-large": Sort(status=431, title="The headers are too large", advice="All headers together: 32 KiB."),
     "internal": Sort(
         status=500,
         title="The server failed",

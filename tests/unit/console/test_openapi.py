@@ -40,16 +40,20 @@ def faults(document: dict[str, Any]) -> Iterator[str]:
                 yield f"{where}: parameters of the path"
             if any(each["in"] == "path" and not each["required"] for each in operation["parameters"]):
                 yield f"{where}: a part of the path that may be missing"
-            if not any(status.startswith("2") for status in operation["responses"]):
-                yield f"{where}: never ends well"
-            if any(not each["description"] for each in operation["responses"].values()):
-                yield f"{where}: an answer without a description"
             if set(operation["tags"]) - {each["name"] for each in document["tags"]}:
                 yield f"{where}: tags"
+            yield from _answers(where, operation["responses"])
     for name in document["components"]["schemas"]:
         if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
             yield f"{name}: not a name of a component"
     yield from _nodes(document, document, "#")
+
+
+def _answers(where: str, answers: dict[str, Any]) -> Iterator[str]:
+    if not any(status.startswith("2") for status in answers):
+        yield f"{where}: never ends well"
+    if any(not each["description"] for each in answers.values()):
+        yield f"{where}: an answer without a description"
 
 
 def _nodes(document: dict[str, Any], node: Any, at: str) -> Iterator[str]:
