@@ -2,7 +2,7 @@
 
 `make manifests` runs it on docs/reference, and a unit test runs it with --check. The kinds come from the same CRDs that
 a cluster gets, the commands from the same objects that parse what people type, the metrics from where they are
-declared; nothing is said twice by hand.
+declared, the REST API from its table of operations; nothing is said twice by hand.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from edgewright.api import CUSTOM_KINDS, custom_resource_definitions
 from edgewright.cli import EXIT_CODES, command_line
+from edgewright.console import OPERATIONS
+from edgewright.console.openapi import problems_of
+from edgewright.console.operation import Operation, Parameter
+from edgewright.console.problems import MEDIA, PATH, SORTS
 from edgewright.controllers.flashjob.admission import Wait
 from edgewright.controllers.metrics import DECLARED
 from edgewright.devices.simulated.faults import FaultKind
@@ -233,9 +237,63 @@ def _metrics_table(rows: Sequence[tuple[str, str, Sequence[str], str]]) -> str:
     return "\n".join(["| metric | type | labels | |", "|---|---|---|---|", *lines])
 
 
+def rest_page() -> str:
+    """The REST API, operation by operation."""
+    listed = [f"| `{each.method} {each.path}` | {each.summary}. |" for each in OPERATIONS]
+    told = (
+        "What `edgewright console` serves, from the same table that makes its routes and its OpenAPI document "
+        "(`GET /api/v1/openapi.json`). [console.md](../console.md) says how to use it."
+    )
+    parts = [
+        "# REST API",
+        _GENERATED,
+        told,
+        "\n".join(["## Operations", "", "| operation | |", "|---|---|", *listed]),
+        *map(_operation, OPERATIONS),
+    ]
+    rows = [f"| `{name}` | {sort.status} | {sort.title} | {sort.advice} |" for name, sort in SORTS.items()]
+    told = (
+        f"Every answer that is not 2xx or 304 is a problem (RFC 9457) of the type `{MEDIA}`. Its `type` is "
+        f"`{PATH}` and the name; `errors` names the fields at fault by JSON pointers."
+    )
+    table = ["| name | status | title | what to do |", "|---|---|---|---|", *rows]
+    parts.append("\n".join(["## Problems", "", told, "", *table]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _operation(operation: Operation) -> str:
+    lines = [f"### `{operation.method} {operation.path}`", "", f"{operation.summary}."]
+    if operation.public:
+        lines[-1] += " Needs no token."
+    rows = [
+        f"| `{each.name}` | {each.where} | {'yes' if each.required else ''} | {_parameter(each)} |"
+        for each in operation.parameters
+    ]
+    if rows:
+        lines += ["", "| parameter | in | required | |", "|---|---|---|---|", *rows]
+    answers = [f"| {each.status} | {each.about} |" for each in operation.answers]
+    answers += [f"| {SORTS[sort].status} | `{sort}` |" for sort in problems_of(operation)]
+    body = ", ".join(f"`{media}`" for media in operation.body)
+    if body:
+        lines += ["", f"Body: {body}."]
+    return "\n".join([*lines, "", "| answer | |", "|---|---|", *answers])
+
+
+def _parameter(parameter: Parameter) -> str:
+    limits = [_range(parameter.schema.get("minimum"), parameter.schema.get("maximum"), "")]
+    limits += [f"one of {', '.join(parameter.schema['enum'])}"] if "enum" in parameter.schema else []
+    shown = "; ".join(limit for limit in limits if limit)
+    return f"{parameter.about}{f' *{shown}*' if shown else ''}".replace("|", "\\|")
+
+
 def pages() -> dict[str, str]:
     """The text of every page by its name."""
-    return {"kinds.md": kinds_page(), "commands.md": commands_page(), "metrics.md": metrics_page()}
+    return {
+        "kinds.md": kinds_page(),
+        "commands.md": commands_page(),
+        "metrics.md": metrics_page(),
+        "rest.md": rest_page(),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -35,6 +35,7 @@ _COMMANDS: Final = {
     "up": "up",
     "run": "run",
     "demo": "demo",
+    "console": "console",
     "node": "node",
     "simulate": "simulate",
     "backup": "backup",
