@@ -17,7 +17,7 @@ from edgewright.cli import machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.runtime import Client, Manager, config, logs
-from edgewright.runtime.errors import NotFound
+from edgewright.runtime.errors import Forbidden, NotFound
 from edgewright.runtime.health import ListenError
 from edgewright.runtime.manager import LeaseSettings
 
