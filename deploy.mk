@@ -68,7 +68,7 @@ run: venv ## Run the operator here, against the cluster of your kubeconfig, with
 .PHONY: deploy
 deploy: ## Install everything in the cluster: definitions, rights and the operator of IMG (CONTROLLERS=flashjob: some).
 	$(call need_kubectl)
-	@$(OVERLAY) --image "$(IMG)" --arguments '$(ARGS)' config/default build/config/default
+	@$(OVERLAY) --image "$(IMG)" --arguments='$(ARGS)' config/default build/config/default
 	@$(RENDER) build/config/default | $(APPLY)
 
 .PHONY: undeploy
