@@ -45,7 +45,9 @@ def _definitions() -> str:
 
 def _roles(capabilities: Iterable[Capability]) -> str:
     shared = _role("manager-role", "what every capability needs", SHARED)
-    return "---\n".join([shared, *(_role(f"{each.name}-role", each.summary, each.rules, each) for each in capabilities)])
+    return "---\n".join(
+        [shared, *(_role(f"{each.name}-role", each.summary, each.rules, each) for each in capabilities)]
+    )
 
 
 def _role(name: str, summary: str, rules: Iterable[Rule], owner: Capability | None = None) -> str:
@@ -58,7 +60,7 @@ def _role(name: str, summary: str, rules: Iterable[Rule], owner: Capability | No
         lines.append(f"  # {rule.why}")
         values = {"apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs}
         for number, (field, listed) in enumerate(values.items()):
-            quoted = ", ".join(f'"{value}"' if not value else value for value in listed)
+            quoted = ", ".join(value or '""' for value in listed)
             lines.append(f"  {'- ' if number == 0 else '  '}{field}: [{quoted}]")
     return "".join(f"{line}\n" for line in lines)
 

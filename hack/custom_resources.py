@@ -1,4 +1,4 @@
-"""Says which custom resources of ours a cluster still has: `kustomize build … | custom_resources.py KUBECTL`; 1 where some are.
+"""Says which custom resources of ours a cluster still has: `kustomize build … | custom_resources.py KUBECTL`.
 
 `make undeploy` and `make uninstall` ask before they delete the definitions, because their objects would go with them;
 `make install` waits with it. It reads the rendered manifests from standard input and needs any Python 3.11 and kubectl.
@@ -67,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = definitions(sys.stdin.read())
     if options.served:
         return 0 if all(served(options.kubectl, name) for name in names) else 1
+    # Devices last: the jobs that flash them are ended by the operator, which writes it on them.
+    names.sort(key=lambda name: name.startswith("devices."))
     left = {name: found for name in names if (found := count(options.kubectl, name))}
     if options.delete:
         for name in left:
@@ -77,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = ", ".join(f"{found} {name}" for name, found in left.items())
     print(
         f"make: custom resources would go with their definitions: {told}; delete them first (kubectl delete "
-        f"{next(iter(left))} --all --all-namespaces), or go on anyway with FORCE=yes, which deletes them too",
+        f"{','.join(left)} --all --all-namespaces), or go on anyway with FORCE=yes, which deletes them too",
         file=sys.stderr,
     )
     return 1
