@@ -83,7 +83,7 @@ undeploy: ## Remove what deploy created; refuses while there are custom resource
 build-installer: ## Write dist/install.yaml: everything that deploy installs, in one file, with the operator of IMG.
 	$(call need_kubectl)
 	@mkdir -p dist
-	@$(OVERLAY) --image "$(IMG)" config/default build/config/default
+	@$(OVERLAY) --image "$(IMG)" --arguments='$(ARGS)' config/default build/config/default
 	@{ echo "# Edgewright with the image $(IMG). Made by: make build-installer IMG=$(IMG)"; \
 		$(RENDER) build/config/default; } >build/install.yaml
 	@mv build/install.yaml dist/install.yaml
