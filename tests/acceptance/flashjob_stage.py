@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tarfile
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 
@@ -114,9 +116,10 @@ class Place:
             raise AssertionError(f"{error}: {json.dumps(self.job(name).get('status'))}") from None
 
     def instances(self) -> dict[str, str]:
-        """The uid of the Instance at each endpoint."""
+        """The uid of the Instance at each endpoint, in the order of the devices."""
         items = self.get(INSTANCES)["items"]
-        return {each["spec"]["brokerProperties"]["HOST_ENDPOINT"]: each["metadata"]["uid"] for each in items}
+        found = {each["spec"]["brokerProperties"]["HOST_ENDPOINT"]: each["metadata"]["uid"] for each in items}
+        return dict(sorted(found.items(), key=lambda each: int(each[0].rpartition(".")[2])))
 
     def seen(self, path: str, condition: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
         """The first object in a list for which this holds."""
@@ -241,6 +244,16 @@ def making(place: Place, command: str, *, ready: Callable[[], bool]) -> Iterator
             process.wait()
 
 
+@contextmanager
+def operating(place: Place) -> Iterator[Path]:
+    """`make install`, and `make run` until the block ends; what it says is in the file."""
+    place.typed("make install")
+    command = f'make run ARGS="{" ".join(place.operator)}"'
+    with making(place, command, ready=lambda: page("http://127.0.0.1:8081/readyz") == "ok") as log:
+        yield log
+        place.clear()
+
+
 def page(url: str) -> str:
     """What a page says; empty where nobody answers, or not with 200."""
     try:
@@ -277,6 +290,63 @@ def used(server: ControlPlane, user: str = ACCOUNT) -> set[tuple[str, str]]:
         for event in server.audit_events()
         if event["user"]["username"] == user and (reference := event.get("objectRef"))
     }
+
+
+class Conversation:
+    """A command on a terminal of its own, which is answered as a person answers it: when it has asked."""
+
+    def __init__(self, place: Place, command: Sequence[str]) -> None:
+        mine, its = pty.openpty()
+        self._terminal = mine
+        self.said = ""
+        """What stands on the screen."""
+        self._process = subprocess.Popen(
+            ["setsid", "--ctty", *command],  # so that Ctrl-C reaches it
+            cwd=place.folder,
+            env={**place.environment(), "TERM": "dumb"},
+            stdin=its,
+            stdout=its,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(its)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        os.close(self._terminal)
+
+    def answer(self, question: str, answer: str) -> None:
+        """Waits until it asks this, and types the answer."""
+        self.until(question)
+        os.write(self._terminal, f"{answer}\n".encode())
+        self.until(f"{answer}\n")
+
+    def until(self, text: str) -> None:
+        """Waits until this is the last that stands there."""
+        wait_until(lambda: self._read() and self.said.endswith(text), what=f"it says {text!r}", timeout=PATIENCE)
+
+    def interrupt(self) -> int:
+        """Types Ctrl-C; what it ends with."""
+        os.write(self._terminal, b"\x03")
+        return self.end()
+
+    def end(self) -> int:
+        """What it ends with, once it does."""
+        wait_until(lambda: self._read() and self._process.poll() is not None, what="it ends", timeout=PATIENCE)
+        self._read()
+        return self._process.returncode
+
+    def _read(self) -> bool:
+        try:
+            while select.select([self._terminal], [], [], 0)[0]:
+                self.said += os.read(self._terminal, 65536).decode().replace("\r\n", "\n")
+        except OSError:  # the other side is closed
+            return True
+        return True
 
 
 # --- images --------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tests.acceptance.flashjob_stage import (
     debian_base,
     devices,
     filled_in,
-    making,
+    operating,
     page,
     pulled,
     real_cluster,
@@ -93,7 +93,7 @@ def deployed(place: Place) -> bool:
 
 def apply_example(place: Place, number: int, name: str = "flashjob") -> str:
     """Applies the document's example for one of the devices; its uuid."""
-    uuid = sorted(place.instances().values())[number]
+    uuid = list(place.instances().values())[number]
     text = filled_in(EXAMPLE, place, [uuid]).replace("name: flashjob\n", f"name: {name}\n")
     place.typed("kubectl apply -f -", answers=text)
     return uuid
@@ -125,11 +125,8 @@ def test_the_sample_is_in_the_documents_file(place: Place) -> None:
 @pytest.fixture(scope="class")
 def log(place: Place) -> Iterator[Path]:
     """What `make run` says, while the tests of a class run."""
-    place.typed("make install")
-    command = f'make run ARGS="{" ".join(place.operator)}"'
-    with making(place, command, ready=lambda: page("http://127.0.0.1:8081/readyz") == "ok") as said:
+    with operating(place) as said:
         yield said
-        place.clear()
 
 
 class TestDebugging:

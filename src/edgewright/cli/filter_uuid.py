@@ -252,10 +252,12 @@ def _same(wanted: str | None, found: str) -> bool:
 def ask(question: str, read: Callable[[str], T]) -> T:
     """What a person answers, asked again until it can be read; also from a pipe."""
     while True:
-        try:
-            answer = input(question).strip()
-        except EOFError:
-            raise Failed(f"the input ended before this was answered: {question.strip()}") from None
+        print(question, end="", flush=True)  # input() would put it on standard error, on some terminals
+        line = sys.stdin.readline()
+        if not line:
+            print()
+            raise Failed(f"the input ended before this was answered: {question.strip()}")
+        answer = line.strip()
         try:
             return read(answer)
         except ValueError as error:
