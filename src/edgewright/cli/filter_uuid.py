@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
+import msgspec
 import typer
 import yaml
 
@@ -345,10 +346,9 @@ async def _apply(filename: str, settings: config.Config) -> FlashJob:
 async def _applied(client: Client, filename: str) -> FlashJob:
     content = yaml.safe_load(await asyncio.to_thread(Path(filename).read_text, encoding="utf-8"))
     # By force: the same file may have been applied by kubectl before.
-    await client.raw(FlashJob.kind).apply(content, manager="filter-uuid", force=True)
+    applied = await client.raw(FlashJob.kind).apply(content, manager="filter-uuid", force=True)
     print(f"Successfully applied {filename}", flush=True)
-    metadata = content["metadata"]
-    return await client.of(FlashJob).get(Key(metadata.get("namespace", NAMESPACE), metadata["name"]))
+    return client.of(FlashJob).decode(msgspec.json.encode(applied))
 
 
 async def rollout(
@@ -384,20 +384,19 @@ async def _ended(client: Client, job: FlashJob) -> FlashJob:
     following = asyncio.create_task(cache.run())
     told = ""
     try:
+        await cache.wait_synced()
         while True:
-            await changed.wait()
-            changed.clear()
             now = cache.get(job.key)
             if now is None or now.metadata.uid != job.metadata.uid:
-                if cache.synced:
-                    raise Failed(f"FlashJob {job.key} was deleted before its devices had ended")
-                continue
+                raise Failed(f"FlashJob {job.key} was deleted before its devices had ended")
             if has_ended(now, generation=job.metadata.generation):
                 return now
             news = f"FlashJob {job.key}: {now.status.progress} done. {now.status.message}"
             if now.status.progress and news != told:
                 print(news, file=sys.stderr, flush=True)
                 told = news
+            await changed.wait()
+            changed.clear()
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
