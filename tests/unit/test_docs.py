@@ -110,9 +110,10 @@ def test_a_target_that_a_page_names_and_no_test_can_run_is_in_the_makefile() -> 
 
 
 def test_every_target_in_running_text_is_in_the_makefile() -> None:
-    targets = set(re.findall(r"^([a-z0-9]+):.* ## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    makefiles = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "deploy.mk"))
+    targets = set(re.findall(r"^([a-z0-9-]+):.* ## ", makefiles, flags=re.MULTILINE))
     for page in pages():
-        named = set(re.findall(r"`make ([a-z0-9]+)\b", page.read_text(encoding="utf-8")))
+        named = set(re.findall(r"`make ([a-z0-9-]+)\b", page.read_text(encoding="utf-8")))
         assert named <= targets, page
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -25,6 +25,7 @@ from edgewright.api.instance import Instance
 from edgewright.api.manifests import ReadableDumper
 from edgewright.api.reference import DEFAULT_TAG, BadReference, Reference, parse_reference
 from edgewright.cli import guard, operator_options
+from edgewright.cli.answers import ask, image_in, number_from, numbers_in, something, yes_or_no
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.runtime import Client, Key, config
@@ -32,7 +33,6 @@ from edgewright.runtime.cache import Cache
 from edgewright.runtime.errors import NotFound
 from edgewright.runtime.objects import RawObject
 
-T = TypeVar("T")
 _Wait = Callable[[float], Awaitable[object]]
 
 FILE: Final = "application_v1alpha1_flashjob.yaml"
@@ -245,69 +245,6 @@ def common(values: Iterable[str], unknown: str) -> str | None:
 
 def _same(wanted: str | None, found: str) -> bool:
     return not wanted or wanted.lower() == found.lower()
-
-
-# --- the answers ---------------------------------------------------------------------------------------------------
-
-
-def ask(question: str, read: Callable[[str], T]) -> T:
-    """What a person answers, asked again until it can be read; also from a pipe."""
-    while True:
-        print(question, end="", flush=True)  # input() would put it on standard error, on some terminals
-        line = sys.stdin.readline()
-        if not line:
-            print()
-            raise Failed(f"the input ended before this was answered: {question.strip()}")
-        answer = line.strip()
-        try:
-            return read(answer)
-        except ValueError as error:
-            print(f"{error}, please answer again")
-
-
-def yes_or_no(answer: str) -> bool:
-    """Whether it is a yes."""
-    if answer.lower() in {"y", "yes"}:
-        return True
-    if answer.lower() in {"n", "no"}:
-        return False
-    raise ValueError(f"{answer!r} is neither y nor n")
-
-
-def numbers_in(answer: str, count: int) -> list[int]:
-    """Different numbers of a list with that many entries."""
-    numbers: list[int] = []
-    for part in (part.strip() for part in answer.split(",")):
-        if not (part.isascii() and part.isdigit()) or int(part) >= count:
-            raise ValueError(f"{part!r} is not a number from 0 to {count - 1}")
-        numbers.append(int(part))
-    return list(dict.fromkeys(numbers))
-
-
-def number_from(least: int, most: int, default: int) -> Callable[[str], int]:
-    """Reads a whole number; an empty answer is the default."""
-
-    def read(answer: str) -> int:
-        if not answer:
-            return default
-        if not (answer.isascii() and answer.isdigit()) or not least <= int(answer) <= most:
-            raise ValueError(f"{answer!r} is not a whole number from {least} to {most}")
-        return int(answer)
-
-    return read
-
-
-def image_in(answer: str) -> str:
-    """An image with its registry's host."""
-    parse_reference(answer)  # its error is a ValueError that says what is right
-    return answer
-
-
-def something(answer: str) -> str:
-    """Any answer but none."""
-    if not answer:
-        raise ValueError("the answer is empty")
-    return answer
 
 
 # --- the cluster and the files -------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ import yaml
 from edgewright.api.flashjob import FlashCounts, FlashedDevice, FlashJob, FlashJobSpec, FlashJobStatus
 from edgewright.api.instance import Instance, instance_crd
 from edgewright.api.reference import parse_reference
+from edgewright.cli import answers, operator_options
 from edgewright.cli import filter_uuid as script
-from edgewright.cli import operator_options
 from edgewright.cli.failure import Failed
 from edgewright.devices.simulated.firmware import esp_image
 from edgewright.devices.simulated.registry import Registry
@@ -177,26 +177,26 @@ def test_failures_are_of_the_chosen_devices_and_a_refused_job_failed_them_all() 
 
 def test_a_bad_answer_is_asked_again(answered: Any, capsys: pytest.CaptureFixture[str]) -> None:
     answered("maybe", "NO")
-    assert script.ask("Really? ", script.yes_or_no) is False
+    assert answers.ask("Really? ", answers.yes_or_no) is False
     assert capsys.readouterr().out == "Really? 'maybe' is neither y nor n, please answer again\nReally? "
     answered("yes")
-    assert script.ask("", script.yes_or_no) is True
+    assert answers.ask("", answers.yes_or_no) is True
     answered("", "1.0")
-    assert script.ask("", script.something) == "1.0"
+    assert answers.ask("", answers.something) == "1.0"
 
 
 def test_input_that_ends_is_one_sentence(answered: Any) -> None:
     answered()
     with pytest.raises(Failed, match="the input ended before this was answered: Really\\?"):
-        script.ask("Really? ", str)
+        answers.ask("Really? ", str)
 
 
 def test_numbers_are_read_once_each() -> None:
-    assert script.numbers_in(" 2, 0,2", 3) == [2, 0]
+    assert answers.numbers_in(" 2, 0,2", 3) == [2, 0]
     for bad in ("", "3", "-1", "x", "1;2", "²"):
         with pytest.raises(ValueError, match="is not a number from 0 to 2"):
-            script.numbers_in(bad, 3)
-    read = script.number_from(1, 9, 5)
+            answers.numbers_in(bad, 3)
+    read = answers.number_from(1, 9, 5)
     assert (read(""), read("7")) == (5, 7)
     for bad in ("0", "10", "1.5", "²"):
         with pytest.raises(ValueError, match="is not a whole number from 1 to 9"):
