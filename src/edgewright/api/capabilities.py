@@ -129,6 +129,15 @@ FLUX: Final = Capability(
     ),
 )
 
+SHARED: Final = (
+    Rule(
+        resources=("events",),
+        verbs=("create", "patch"),
+        why="tells as Events what happens to an object, in the object's namespace",
+    ),
+)
+"""The rights that the operator needs for each capability, whichever there are."""
+
 CAPABILITIES: Final = (FLASHJOB, FLUX)
 """All that there are, in the order in which they are named to people."""
 

@@ -259,8 +259,11 @@ class FlashedDevice(Struct, frozen=True, kw_only=True):
     attempts: int = 0
     """How many attempts there were."""
 
+    host_endpoint: Annotated[str, Schema(max_length=MAX_ENDPOINT)] = ""
+    """Its own address."""
+
     address: Annotated[str, Schema(max_length=253)] = ""
-    """The address at which it finds its flash Pod."""
+    """The external address at which it finds its flash Pod, while it has one."""
 
     drifted: bool = False
     """Whether it runs something else since."""
@@ -297,7 +300,7 @@ class FlashJobStatus(Struct, frozen=True, kw_only=True):
     """What happened last, in a sentence for people."""
 
     host_endpoint: Annotated[str, Schema(max_length=MAX_ENDPOINT)] = ""
-    """The address of the device that was flashed."""
+    """The address of the device; of several, of the one that was started or ended last."""
 
     completed_uuids: Annotated[tuple[DeviceName, ...], Schema(max_items=MAX_DEVICES)] = msgspec.field(
         default=(), name="completedUUIDs"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from yarl import URL
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.cli import machine, operator_options
@@ -131,6 +132,7 @@ async def run(
                 listen=address,
                 covered=[directory],
                 ids=ids,
+                environment=api_server_variables(settings.server),
             )
             parts = [asyncio.create_task(runs.run(), name="node")]
             if addresses:
@@ -141,6 +143,17 @@ async def run(
                 parts.append(asyncio.create_task(manager.run(), name="services"))
             parts.append(asyncio.create_task(announce(runs.ready(), name, settings.server), name="announcement"))
             await until(stop, parts)
+
+
+def api_server_variables(server: str) -> dict[str, str]:
+    """Where Pods find the API server: where the node finds it, because no cluster address leads anywhere here.
+
+    Empty where a Pod could not use it: what it is given in a cluster says a host and a port, and means TLS.
+    """
+    url = URL(server)
+    if url.scheme != "https" or not url.host or url.path.strip("/"):
+        return {}
+    return {"KUBERNETES_SERVICE_HOST": url.host, "KUBERNETES_SERVICE_PORT": str(url.port)}
 
 
 async def announce(ready: Awaitable[None], name: str, server: str) -> None:

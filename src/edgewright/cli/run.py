@@ -17,7 +17,7 @@ from edgewright.cli import machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.runtime import Client, Manager, config, logs
-from edgewright.runtime.errors import NotFound
+from edgewright.runtime.errors import Forbidden, NotFound
 from edgewright.runtime.health import ListenError
 from edgewright.runtime.manager import LeaseSettings
 
@@ -150,8 +150,16 @@ async def served_capabilities(client: Client, wanted: Collection[Capability] | N
     """
     from edgewright.api.capabilities import CAPABILITIES  # noqa: PLC0415
 
-    missing = {each.name: await missing_kinds(client, each) for each in (wanted or CAPABILITIES)}
+    missing: dict[str, list[str]] = {}
+    forbidden: dict[str, Forbidden] = {}
+    for each in wanted or CAPABILITIES:
+        try:
+            missing[each.name] = await missing_kinds(client, each)
+        except Forbidden as error:  # an installation of other capabilities, which has no rights for this one
+            forbidden[each.name] = error
     chosen = tuple(each for each in CAPABILITIES if missing.get(each.name) == [])
+    if forbidden and (wanted is not None or not chosen):
+        raise next(iter(forbidden.values()))
     lacking = [kind for kinds in missing.values() for kind in kinds]
     if lacking and (wanted is not None or not chosen):
         raise Failed(f"{lacking[0]} is not served: run `edgewright crds install` first, or add --install-crds")
@@ -160,6 +168,8 @@ async def served_capabilities(client: Client, wanted: Collection[Capability] | N
             _log.info("controller enabled", controller=each.name)
         elif each.name in missing:
             _log.info("controller disabled: kinds not installed", controller=each.name, kinds=missing[each.name])
+        elif each.name in forbidden:
+            _log.info("controller disabled: no rights", controller=each.name, error=str(forbidden[each.name]))
         else:
             _log.info("controller disabled: not named by --controllers", controller=each.name)
     return chosen

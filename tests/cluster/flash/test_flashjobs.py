@@ -31,7 +31,7 @@ from tests.harness import ApiServer
 from tests.unit.controllers.flashjob.jobs_stage import QUICK, Flashing, condition, device, eventually, flash_job
 from tests.unit.runtime.fakeserver import running
 
-SAMPLES = sorted((Path(__file__).parents[3] / "config" / "samples").glob("*flashjob*.yaml"))
+SAMPLES = sorted((Path(__file__).parents[3] / "config" / "samples").rglob("*flashjob*.yaml"))
 
 
 @pytest.fixture(scope="module", autouse=True)

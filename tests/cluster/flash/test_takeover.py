@@ -31,7 +31,7 @@ from edgewright.runtime.objects import Key, RawObject
 from tests.cluster.flash.stage import APPLICATION, LIAR, QUICK, Stage
 from tests.harness import ApiServer
 
-SAMPLES: Final = sorted((Path(__file__).parents[3] / "config" / "samples").glob("*flashjob*.yaml"))
+SAMPLES: Final = sorted((Path(__file__).parents[3] / "config" / "samples").rglob("*flashjob*.yaml"))
 PAUSES: Final = "slow:65536=1"
 """Makes the first device pause while it takes its firmware: that is where the stage can hold it."""
 CHECKED: Final = "checked, and not written by this run"

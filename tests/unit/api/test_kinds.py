@@ -48,8 +48,8 @@ def sample(name: str) -> dict[str, Any]:
     ("name", "uuids"),
     [
         pytest.param("application_v1alpha1_flashjob.yaml", TWO, id="as the script writes it"),
-        pytest.param("application_v1alpha1_flashjob_list.yaml", TWO, id="list"),
-        pytest.param("application_v1alpha1_flashjob_single.yaml", ONE, id="single string"),
+        pytest.param("list/application_v1alpha1_flashjob.yaml", TWO, id="list"),
+        pytest.param("single/application_v1alpha1_flashjob.yaml", ONE, id="single string"),
     ],
 )
 def test_a_published_sample_decodes_with_its_nulls(name: str, uuids: tuple[str, ...]) -> None:

@@ -253,5 +253,22 @@ def test_what_was_typed_becomes_the_settings_of_the_node(
         "listen": "127.0.0.1",
         "covered": [tmp_path / "node"],
         "ids": PodIds(),
+        "environment": {},
     }
     assert capsys.readouterr().out.startswith("Node edge-1 of http://127.0.0.1:1 runs Pods here\n")
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ("https://127.0.0.1:6443", ("127.0.0.1", "6443")),
+        ("https://[::1]:6443", ("::1", "6443")),
+        ("https://kubernetes.example", ("kubernetes.example", "443")),
+        ("https://proxy.example/clusters/a", None),
+        ("http://127.0.0.1:8001", None),
+    ],
+)
+def test_pods_are_told_where_the_api_server_is_where_they_can_use_it(server: str, told: tuple[str, str] | None) -> None:
+    variables = node.api_server_variables(server)
+    names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+    assert variables == (dict(zip(names, told, strict=True)) if told else {})

@@ -218,11 +218,16 @@ def _advice(standing: DeviceStanding, observed: datetime) -> str:
 
 
 def _host_endpoint(job: FlashJob, standings: Sequence[DeviceStanding]) -> str:
-    if len(standings) != 1:
-        return ""
-    device = standings[0].device
-    endpoint = job.spec.host_endpoint or (device.spec.endpoint if device is not None else "")
-    return cut(endpoint, MAX_ENDPOINT)
+    """The address of the device; of several, of the one that was started or ended last."""
+    if len(standings) == 1:
+        return _endpoint(job, standings[0])
+    latest = max((each for each in standings if each.time is not None), key=_when, default=None)
+    return _endpoint(job, latest) if latest is not None else ""
+
+
+def _endpoint(job: FlashJob, standing: DeviceStanding) -> str:
+    found = standing.device.spec.endpoint if standing.device is not None else ""
+    return cut(job.spec.host_endpoint or found, MAX_ENDPOINT)
 
 
 def _earliest(standings: Iterable[DeviceStanding]) -> datetime | None:
@@ -250,8 +255,9 @@ def _shown(
     room -= sum(map(len, job.metadata.annotations.values())) * 11 // 10  # an applied spec stands there quoted
     shown: list[FlashedDevice] = []
     for standing in chain(order, groups[DeviceState.DONE]):
-        entry = _entry(standing, waiting, observed)
-        room -= _ENTRY_BYTES + len(entry.message.encode()) + len(entry.uuid) + len(entry.device) + len(entry.version)
+        entry = _entry(job, standing, waiting, observed)
+        texts = (entry.uuid, entry.device, entry.version, entry.host_endpoint)
+        room -= _ENTRY_BYTES + len(entry.message.encode()) + sum(map(len, texts))
         if len(shown) == MAX_SHOWN or room < 0:
             break
         shown.append(entry)
@@ -262,7 +268,7 @@ def _when(standing: DeviceStanding) -> float:
     return standing.time.timestamp() if standing.time is not None else 0.0
 
 
-def _entry(standing: DeviceStanding, waiting: Mapping[str, str], observed: datetime) -> FlashedDevice:
+def _entry(job: FlashJob, standing: DeviceStanding, waiting: Mapping[str, str], observed: datetime) -> FlashedDevice:
     record, claim, device = standing.record, standing.claim, standing.device
     message = standing.message
     known = standing.due is not None or standing.addressless or (claim is not None and bool(claim.waits_for))
@@ -280,6 +286,7 @@ def _entry(standing: DeviceStanding, waiting: Mapping[str, str], observed: datet
         message=cut(message, _MAX_MESSAGE),
         version=record.version if record is not None else "",
         attempts=record.attempts if record is not None else claim.attempt if claim is not None else 0,
+        host_endpoint=_endpoint(job, standing),
         address=standing.address,
         drifted=drifted(standing),
         superseded=superseded(standing),

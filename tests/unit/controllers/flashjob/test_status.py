@@ -63,6 +63,11 @@ def ended(
     )
 
 
+def with_endpoint(name: str, endpoint: str) -> Device:
+    made = device(name)
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, endpoint=endpoint))
+
+
 def waiting(uuid: str, **fields: Any) -> DeviceStanding:
     return DeviceStanding(**{"uuid": uuid, "state": WAITING, "message": "has not started", **fields})
 
@@ -282,11 +287,20 @@ def test_a_job_whose_devices_were_never_found_ends_when_that_is_said() -> None:
     assert shown(lost, of=job(first), now=NOW + timedelta(hours=1)).completion_time == NOW
 
 
-def test_the_endpoint_is_shown_where_there_is_one_device() -> None:
+def test_the_endpoint_is_that_of_the_device_and_of_several_of_the_one_that_changed_last() -> None:
     assert shown(ended("a")).host_endpoint == "192.0.2.1"
     assert shown(ended("a"), of=job(host_endpoint="192.0.2.5")).host_endpoint == "192.0.2.5"
     assert shown(waiting("a")).host_endpoint == ""
-    assert shown(ended("a"), ended("b")).host_endpoint == ""
+    here, there = (with_endpoint(f"dev-{name}", f"192.0.2.{name}") for name in ("7", "8"))
+    status = shown(ended("a", at=9, on=here), ended("b", at=1, on=there), waiting("c"))
+    assert status.host_endpoint == "192.0.2.7"
+    assert {each.uuid: each.host_endpoint for each in status.devices} == {
+        "a": "192.0.2.7",
+        "b": "192.0.2.8",
+        "c": "",
+    }
+    assert shown(waiting("a"), waiting("b")).host_endpoint == ""
+    assert [each.address for each in shown(flashing("a"), flashing("b")).devices] == ["192.0.2.9", "192.0.2.9"]
 
 
 def test_the_digest_is_that_of_the_device_that_ended_first_and_another_one_means_a_moved_tag() -> None:
