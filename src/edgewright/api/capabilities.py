@@ -129,7 +129,21 @@ FLUX: Final = Capability(
     ),
 )
 
-CAPABILITIES: Final = (FLASHJOB, FLUX)
+CHARTS: Final = Capability(
+    name="charts",
+    summary="Helm charts as custom resources: the kinds of a watches file",
+    rules=(
+        Rule(
+            resources=("secrets",),
+            verbs=("get", "create", "update", "patch", "delete"),
+            why="stores releases as Helm does; listing them is granted per namespace, by a RoleBinding",
+        ),
+    ),
+)
+"""Its kinds, and the rights on them and on what their charts hold, come with the watches file: `edgewright chart init`
+writes both."""
+
+CAPABILITIES: Final = (FLASHJOB, FLUX, CHARTS)
 """All that there are, in the order in which they are named to people."""
 
 
