@@ -39,6 +39,7 @@ _COMMANDS: Final = {
     "simulate": "simulate",
     "backup": "backup",
     "crds": "app",
+    "chart": "app",
     "version": "show",
 }
 

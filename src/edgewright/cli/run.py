@@ -44,6 +44,9 @@ def run(
             show_default=False,
         ),
     ] = None,
+    lease_name: Annotated[
+        str, typer.Option("--lease-name", "--leader-election-id", help="The name of the leader's Lease.")
+    ] = LEASE,
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect/--no-leader-elect", help="Work only while holding the Lease.")
     ] = True,
@@ -103,6 +106,7 @@ def run(
             install_crds=install_crds,
             wanted=wanted,
             charts=charts,
+            lease_name=lease_name,
         )
     )
 
@@ -125,6 +129,7 @@ async def operate(
     install_crds: bool,
     wanted: Collection[Capability] | None = None,
     charts: chart_watches.Charts | None = None,
+    lease_name: str = LEASE,
 ) -> None:
     """Runs the operator until a signal comes."""
     from edgewright.controllers.operator import add_controllers  # noqa: PLC0415 - other commands need none of it
@@ -136,7 +141,7 @@ async def operate(
         settings = replace(settings, charts=await charts.served(client) if charts else None)
     manager = Manager(
         Client(loaded),
-        lease=LeaseSettings(name=LEASE, namespace=loaded.namespace) if leader_elect else None,
+        lease=LeaseSettings(name=lease_name, namespace=loaded.namespace) if leader_elect else None,
         namespaces=charts.namespaces if charts else (),
         metrics_port=serving.metrics_port,
         health_port=serving.health_port,
