@@ -15,7 +15,7 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +185,11 @@ class Operator:
         except OSError:
             return None
         return next((int(each) for each in children if b"helm_program" in _command_line(int(each))), None)
+
+    def work_for(self, seconds: float) -> None:
+        """Lets it work for that long, or until it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
 
     def stop(self) -> None:
         """Stops it with SIGSTOP, and returns when it stands still; its Helm process goes on."""
