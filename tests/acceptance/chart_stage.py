@@ -132,7 +132,7 @@ class Stage:
             uri = event["requestURI"]
             if event["verb"] in {"get", "list", "watch"} or "dryRun=All" in uri or "/leases" in uri:
                 continue
-            if event["userAgent"].startswith(("edgewright", "Helm", "helm")):
+            if event.get("userAgent", "").startswith(("edgewright", "Helm", "helm")):
                 found.append((event["verb"], uri))
         return found
 

@@ -180,6 +180,7 @@ class ChartLoop:
 
     async def _settle(self, obj: ChartObject, wanted: Wanted, values: dict[str, object], revision: Revision) -> Result:
         """The release is what is wanted: its objects are looked after, and what they are like is shown."""
+        self._refused.pop(obj.key, None)
         stored, held = await self._content(obj.key, revision)
         health = await self._dependents.tend(held, obj, watched=self._watch.dependents)
         for each in health.corrected:

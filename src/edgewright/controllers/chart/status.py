@@ -16,6 +16,7 @@ from edgewright.controllers.chart.manifests import shown
 from edgewright.controllers.chart.objects import ChartStatus, DeployedRelease
 from edgewright.controllers.chart.releases import Stored
 from edgewright.runtime.conditions import (
+    READY,
     TRUE,
     Outcome,
     condition,
@@ -82,6 +83,9 @@ def deployed(
         conditions=conditions,
         deployed_release=DeployedRelease(name=release, manifest=shown(stored.manifest)),
     )
+    ready = find(conditions, READY)
+    if health == Health(unknown=True) and ready is not None and ready.status == TRUE:
+        return status  # a process that has just started has seen nothing yet: it says nothing new
     return _with(status, outcome(health), generation=generation, now=now)
 
 
