@@ -34,7 +34,7 @@ def test_an_entry_is_read_with_its_chart_next_to_the_file(folder: Path) -> None:
 
 def test_every_key_is_read(folder: Path) -> None:
     more = """  watchDependentResources: false
-  overrideValues: {image.tag: "$TAG-${REST}", on: true, n: 3, gone: $NONE}
+  overrideValues: {image.tag: "$TAG-${REST}", enabled: true, count: 3, gone: $NONE}
   selector:
     matchLabels: {tier: web}
     matchExpressions:
@@ -48,7 +48,7 @@ def test_every_key_is_read(folder: Path) -> None:
 """
     (watch,) = read(write(folder, ENTRY + more), environ={"TAG": "1", "REST": "2"})
     assert not watch.dependents
-    assert watch.overrides == {"image.tag": "1-2", "on": "true", "n": "3", "gone": ""}
+    assert watch.overrides == {"image.tag": "1-2", "enabled": "true", "count": "3", "gone": ""}
     assert watch.labels == "tier=web,a in (x,y),b notin (z),c,!d"
     assert (watch.period, watch.workers) == (90.0, 2)
 
