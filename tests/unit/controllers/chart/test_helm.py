@@ -64,6 +64,7 @@ async def process(folder: Path, *, lease: Lease | None = None, grace: float = 30
         timeout_grace=grace,
     )
     running = asyncio.create_task(made.run())
+    await asyncio.sleep(0)
     try:
         yield made
     finally:

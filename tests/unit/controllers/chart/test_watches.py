@@ -38,7 +38,7 @@ def test_every_key_is_read(folder: Path) -> None:
   selector:
     matchLabels: {tier: web}
     matchExpressions:
-      - {key: a, operator: In, values: [x, y]}
+      - {key: a, operator: In, values: [u, w]}
       - {key: b, operator: NotIn, values: [z]}
       - {key: c, operator: Exists}
       - {key: d, operator: DoesNotExist}
@@ -49,7 +49,7 @@ def test_every_key_is_read(folder: Path) -> None:
     (watch,) = read(write(folder, ENTRY + more), environ={"TAG": "1", "REST": "2"})
     assert not watch.dependents
     assert watch.overrides == {"image.tag": "1-2", "enabled": "true", "count": "3", "gone": ""}
-    assert watch.labels == "tier=web,a in (x,y),b notin (z),c,!d"
+    assert watch.labels == "tier=web,a in (u,w),b notin (z),c,!d"
     assert (watch.period, watch.workers) == (90.0, 2)
 
 
