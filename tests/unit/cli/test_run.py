@@ -126,4 +126,6 @@ def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
             },
         )
     ]
-    assert logged == [{"level": "info", "format": "auto"}], "in a cluster its log is JSON, which a fixed format would not be"
+    assert logged == [{"level": "info", "format": "auto"}], (
+        "in a cluster its log is JSON, which a fixed format would not be"
+    )
