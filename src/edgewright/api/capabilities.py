@@ -129,6 +129,20 @@ FLUX: Final = Capability(
     ),
 )
 
+CHARTS: Final = Capability(
+    name="charts",
+    summary="Helm charts as custom resources: the kinds of a watches file",
+    rules=(
+        Rule(
+            resources=("secrets",),
+            verbs=("get", "create", "update", "patch", "delete"),
+            why="stores releases as Helm does; listing them is granted per namespace, by a RoleBinding",
+        ),
+    ),
+)
+"""Its kinds, and the rights on them and on what their charts hold, come with the watches file: `edgewright chart init`
+writes both."""
+
 SHARED: Final = (
     Rule(
         resources=("events",),
@@ -138,7 +152,7 @@ SHARED: Final = (
 )
 """The rights that the operator needs for each capability, whichever there are."""
 
-CAPABILITIES: Final = (FLASHJOB, FLUX)
+CAPABILITIES: Final = (FLASHJOB, FLUX, CHARTS)
 """All that there are, in the order in which they are named to people."""
 
 

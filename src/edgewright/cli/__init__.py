@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "simulate": "simulate",
     "backup": "backup",
     "crds": "app",
+    "chart": "app",
     "version": "show",
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
-from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, FLUX, Capability
+from edgewright.api.capabilities import CAPABILITIES, CHARTS, FLASHJOB, FLUX, Capability
 from edgewright.api.probe import Asks
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
@@ -52,5 +52,16 @@ def _add_flux(manager: Manager, settings: Settings, clock: Clock, _asks: Asks | 
     add_miniclusters(manager, settings, clock)
 
 
+def _add_charts(manager: Manager, settings: Settings, clock: Clock, _asks: Asks | None) -> None:
+    from edgewright.controllers.chart.operator import add_charts  # noqa: PLC0415 - as below
+
+    if settings.charts is not None:
+        add_charts(manager, settings.charts, clock)
+
+
 # A capability whose controllers need a library of their own imports them in its function: others need none of it.
-_ADD: Final[Mapping[str, Add]] = {FLASHJOB.name: _add_flashjob, FLUX.name: _add_flux}
+_ADD: Final[Mapping[str, Add]] = {
+    FLASHJOB.name: _add_flashjob,
+    FLUX.name: _add_flux,
+    CHARTS.name: _add_charts,
+}

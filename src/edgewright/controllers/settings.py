@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
+
+if TYPE_CHECKING:
+    from edgewright.controllers.chart.settings import ChartSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,3 +54,5 @@ class Settings:
     probe: bool = False
     """Whether Devices that discovery does not tell of are asked what they run, from where the operator runs."""
     timing: Timing = Timing()
+    charts: ChartSettings | None = None
+    """Which kinds charts serve, where they do."""

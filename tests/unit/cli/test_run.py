@@ -122,10 +122,14 @@ def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
                 "leader_elect": False,
                 "install_crds": False,
                 "wanted": None,
+                "charts": None,
+                "lease_name": "edgewright",
             },
         )
     ]
-    assert logged == [{"level": "info"}], "in a cluster its log is JSON, which a fixed format would not be"
+    assert logged == [{"level": "info", "format": "auto"}], (
+        "in a cluster its log is JSON, which a fixed format would not be"
+    )
 
 
 async def test_a_capability_without_rights_is_off_unless_it_was_asked_for(
