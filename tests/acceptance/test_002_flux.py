@@ -227,13 +227,17 @@ def test_cleanup_with_the_operator_stopped(stage: Stage) -> None:
     stage.kubectl("delete", "flux", "--all")
     stage.kubectl("delete", "flux,fluxsetup", "--all", "-n", NAMESPACE)
     for namespace in ("default", NAMESPACE):
-        wait_until(lambda namespace=namespace: left(stage, namespace) == [], timeout=120, what="nothing is left")
+        wait_until(functools.partial(nothing_is_left, stage, namespace), timeout=120, what="nothing is left")
 
 
 def left(stage: Stage, namespace: str) -> list[str]:
     """What there is of our kinds, without what every namespace has."""
     names = stage.names(KINDS, namespace)
     return [name for name in names if name not in {"configmap/kube-root-ca.crt", "service/kubernetes"}]
+
+
+def nothing_is_left(stage: Stage, namespace: str) -> bool:
+    return left(stage, namespace) == []
 
 
 def test_deletion_leaves_nothing_while_the_operator_runs(
@@ -275,7 +279,7 @@ def test_a_changed_command_image_and_size_are_followed(
 def test_the_published_samples_run_as_they_were_published(
     stage: Stage, operator: subprocess.Popen[str], namespace: str
 ) -> None:
-    texts = {
+    texts: dict[str, Any] = {
         "hostfile": {
             "kind": "ConfigMap",
             "metadata": {"name": "etc-hosts"},
@@ -297,7 +301,7 @@ def test_the_published_samples_run_as_they_were_published(
             },
         },
     }
-    config = {
+    config: dict[str, Any] = {
         name: {"config": yaml.safe_dump({"apiVersion": "v1", **body}, sort_keys=False)} for name, body in texts.items()
     }
     stage.apply(flux(namespace=namespace, image=IMAGE, command="sleep"), setup(namespace=namespace, size=2, **config))
