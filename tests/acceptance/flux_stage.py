@@ -64,7 +64,10 @@ class Stage:
     @contextmanager
     def running(self, *, log: str = "operator.log") -> Iterator[subprocess.Popen[str]]:
         """The operator, as `make run` runs it, until the block ends; then Ctrl-C."""
-        command: list[str | Path] = ["make", "run"] if has_target("run") else [PROGRAM, "run", "--controllers", "flux"]
+        command: list[str | Path] = [PROGRAM, "run"]
+        if has_target("run"):
+            # The usual ports may be somebody else's on the machine of the test.
+            command = ["make", "run", "METRICS_PORT=0", "HEALTH_PORT=0"]
         with (self.folder / log).open("w") as file:
             process = subprocess.Popen(
                 command,
@@ -145,7 +148,8 @@ def setup(name: str = "flux-sample", namespace: str = NAMESPACE, **spec: Any) ->
 
 def has_target(name: str) -> bool:
     """Whether the Makefile has a target."""
-    return re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE) is not None
+    rules = "".join(path.read_text() for path in (ROOT / "Makefile", *ROOT.glob("*.mk")))
+    return re.search(rf"^{name}:", rules, re.MULTILINE) is not None
 
 
 @contextmanager
