@@ -454,7 +454,7 @@ def test_wisdom_a_second_reconcile_makes_no_write(stage: Stage, plane: ControlPl
     assert writes == [("patch", "fluxes", "marker")]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(4, 21))])
 def test_wisdom_killed_at_a_random_moment_it_comes_to_the_same_end(stage: Stage, namespace: str, seed: int) -> None:
     stage.apply(flux("killed", namespace, command="sleep 1"), setup("killed", namespace, size=2))
     with stage.running() as process:
