@@ -15,7 +15,7 @@ import yaml
 
 from edgewright.controllers.minicluster.curve import FILE_NAME, is_certificate
 
-_MANIFEST: Final = re.compile(r"^(apiVersion|kind)\s*:", re.MULTILINE)
+_MANIFEST: Final = re.compile(r"""^[\s{]*["']?(apiVersion|kind)["']?\s*:""", re.MULTILINE)
 _TLS: Final = "kubernetes.io/tls"
 
 
@@ -63,7 +63,7 @@ def _manifest(config: str) -> dict[str, Any] | None:
         loaded = yaml.safe_load(config)
     except yaml.YAMLError:
         raise BadText("looks like a manifest and is not valid YAML: correct it, or give the text itself") from None
-    return loaded if isinstance(loaded, dict) else None
+    return loaded if isinstance(loaded, dict) and "kind" in loaded else None
 
 
 def _values(manifest: dict[str, Any]) -> list[str]:

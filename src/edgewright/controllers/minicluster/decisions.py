@@ -104,7 +104,7 @@ def decide(cluster: MiniCluster, seen: Snapshot, owner: OwnerReference) -> Plan:
         return _while_it_runs(cluster, seen, actions, ready)
     if seen.workers is not None and seen.workers.settled and actions == (NeedCertificate(),):
         create = Create(Job.kind, manifests.launcher(cluster, owner))
-        outcome = progressing("Launching", f"all {cluster.size} workers are ready")
+        outcome = progressing("Launching", f"{ready} of {cluster.size} workers are ready")
         return Plan(actions=(*actions, create), outcome=outcome, ready=ready, workers_ready=True)
     return Plan(actions=actions, outcome=_starting(cluster, seen, ready), ready=ready)
 
@@ -176,7 +176,7 @@ def _while_it_runs(cluster: MiniCluster, seen: Snapshot, actions: tuple[Action, 
         outcome = retrying("LauncherNotReady", problems[0])
     elif cluster.port is not None and any(_is_ready(pod) for pod in pods):
         outcome = done("Serving", f"the command serves port {cluster.port}, by Service {cluster.name}")
-    elif any(pod.status.phase == "Running" for pod in pods):
+    elif any(pod.status.phase == "Running" or pod.finished for pod in pods):
         outcome = progressing("Running", "the launcher runs the command")
     else:
         outcome = progressing("Launching", "the launcher is starting")

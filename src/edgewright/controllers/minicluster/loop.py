@@ -35,6 +35,7 @@ from edgewright.controllers.minicluster.manifests import CLUSTER
 from edgewright.controllers.minicluster.model import MiniCluster, Problem, minicluster_of
 from edgewright.controllers.settings import Settings
 from edgewright.runtime import logs
+from edgewright.runtime.client import Propagation
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.conditions import (
     READY,
@@ -194,9 +195,10 @@ class MiniClusters:
                 ledger.wrote(await self._client.of(type(obj)).patch(obj.key, patch, resource_version=version))
                 _log.info("changed", object=f"{obj.kind.kind} {obj.metadata.name}")
             case Delete(obj=obj):
+                # In the foreground: the next launcher has the same host name, so the last one's Pod goes first.
+                how: Propagation = "Foreground" if isinstance(obj, Job) else "Background"
                 try:
-                    # In the foreground: the next launcher has the same host name, so the last one's Pod goes first.
-                    await self._client.of(type(obj)).delete(obj.key, uid=obj.metadata.uid, propagation="Foreground")
+                    await self._client.of(type(obj)).delete(obj.key, uid=obj.metadata.uid, propagation=how)
                 except NotFound:
                     self._ledger(type(obj)).deleted(obj)
                 _log.info("deleted", object=f"{obj.kind.kind} {obj.metadata.name}")

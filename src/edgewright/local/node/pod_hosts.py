@@ -85,6 +85,8 @@ class HostsFiles:
         self._services = services
         self._places = places
         self._changed = asyncio.Event()
+        self._written: dict[str, str] = {}
+        """What each file was last made to hold here, by the Pod's uid."""
         for cache in (pods, services):
             cache.subscribe(lambda _change: self._changed.set())
 
@@ -98,16 +100,25 @@ class HostsFiles:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            places = self._places()
-            for pod in self._pods:
-                place = places.get(pod.uid)
-                address = pod.status.get("podIP")
-                if place is None or not address or pod.ended:
-                    continue
-                try:
-                    rewrite(place, self.content(pod, address))
-                except OSError as error:
-                    _log.warning("hosts file of the Pod is not up to date", pod=pod.key, error=str(error))
+            self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        machine, places, names = _of_the_machine(), self._places(), dict[str, list[str]]()
+        written: dict[str, str] = {}
+        for pod in self._pods:
+            place, address, namespace = places.get(pod.uid), pod.status.get("podIP"), pod.metadata.namespace
+            if place is None or not address or pod.ended:
+                continue
+            if namespace not in names:
+                names[namespace] = service_names(self._services, self._pods, namespace)
+            content = written[pod.uid] = hosts_file(machine, pod, address, names[namespace])
+            if self._written.get(pod.uid) == content:
+                continue
+            try:
+                rewrite(place, content)
+            except OSError as error:
+                _log.warning("hosts file of the Pod is not up to date", pod=pod.key, error=str(error))
+        self._written = written
 
 
 def rewrite(path: Path, content: str) -> None:

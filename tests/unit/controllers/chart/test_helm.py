@@ -83,7 +83,8 @@ async def test_it_is_started_when_it_is_first_needed_and_kept(tmp_path: Path) ->
         await made.carry_out(order("one"))
         first = made.pid
         await asyncio.gather(made.carry_out(order("two")), made.carry_out(order("three")))
-        assert made.pid == first is not None
+        assert first is not None
+        assert made.pid == first
         assert '"until"' not in heard(tmp_path)
 
 
