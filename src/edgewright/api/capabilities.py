@@ -131,23 +131,19 @@ GATEWAY_RULES: Final = (
     ),
     Rule(
         groups=(_EDGE_GROUP,),
-        resources=(EdgeDeviceSignedRequest.kind.plural, f"{EdgeDeviceSignedRequest.kind.plural}/status"),
-        verbs=(*READ, "create", "patch"),
+        resources=(EdgeDeviceSignedRequest.kind.plural,),
+        verbs=(*READ, "create"),
         why="records devices that ask to be let in",
     ),
-    Rule(resources=("events",), verbs=("create", "patch", "get"), why="tells what happens on devices"),
-)
-"""What the gateway may do in all namespaces, under a ServiceAccount of its own."""
-
-GATEWAY_NAMESPACE_RULES: Final = (
     Rule(
         resources=("secrets",),
         verbs=("get", "create", "patch"),
         why="keeps its authority and certificates, and reads the Secrets that workloads name; it lists none",
     ),
     Rule(resources=("configmaps",), verbs=("get",), why="reads the ConfigMaps that workloads and devices name"),
+    Rule(resources=("events",), verbs=("get", "create", "patch"), why="tells what happens on devices"),
 )
-"""What the gateway may do in its own namespace, and in each other one that it is allowed to put devices into."""
+"""What the gateway may do under a ServiceAccount of its own: a Role in each namespace that devices may be in."""
 
 CAPABILITIES: Final = (FLASHJOB, EDGE)
 """All that there are, in the order in which they are named to people."""

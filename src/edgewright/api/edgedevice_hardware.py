@@ -6,7 +6,7 @@ published sample writes them in snake_case, and must apply.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from edgewright.api.annotations import Schema
 from edgewright.api.edge_hardware import HardwareInfo
@@ -300,5 +300,5 @@ def _mounts(told: HardwareInfo) -> tuple[MountStatus, ...]:
     )
 
 
-def _fields(struct: object) -> dict[str, object]:
+def _fields(struct: object) -> dict[str, Any]:
     return {name: getattr(struct, name) for name in struct.__struct_fields__}  # type: ignore[attr-defined]
