@@ -73,13 +73,10 @@ def workloads_of(device: EdgeDevice, workloads: Iterable[EdgeWorkload]) -> list[
     """The workloads that the device is to run, by name; one that is being deleted or is not valid is not among them."""
     if device.deleting:
         return []
-    here = (each for each in workloads if each.metadata.namespace == device.metadata.namespace)
+    namespace = device.metadata.namespace
+    here = (each for each in workloads if each.metadata.namespace == namespace and not each.deleting)
     return sorted(
-        (
-            each
-            for each in oldest(here).values()
-            if not each.deleting and selects(each.spec, device) and problem_of(each) is None
-        ),
+        (each for each in oldest(here).values() if selects(each.spec, device) and problem_of(each) is None),
         key=lambda each: each.metadata.name,
     )
 

@@ -36,6 +36,8 @@ _COMMANDS: Final = {
     "run": "run",
     "demo": "demo",
     "node": "node",
+    "gateway": "gateway",
+    "edge": "app",
     "simulate": "simulate",
     "backup": "backup",
     "crds": "app",

@@ -11,7 +11,7 @@ import binascii
 import ssl
 import tempfile
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -124,7 +124,7 @@ class Certificates:
             except NotFound:
                 secret = None
             if secret is not None:
-                issued = _issued(secret, files)
+                issued = issued_in(secret, files)
                 if good(_certificate(issued, name)):
                     return issued
             new = make()
@@ -166,12 +166,13 @@ def _use(tls: ssl.SSLContext, host: Issued) -> None:
         tls.load_cert_chain(file)
 
 
+def names_in(host: Issued) -> set[str]:
+    """The host names and addresses that a gateway's certificate is for."""
+    return _names(_certificate(host, HOST_SECRET))
+
+
 def issued_in(secret: Secret, files: tuple[str, str]) -> Issued:
     """The certificate and the key that a Secret holds; Unusable where it does not."""
-    return _issued(secret, files)
-
-
-def _issued(secret: Secret, files: tuple[str, str]) -> Issued:
     try:
         certificate, key = (base64.b64decode(secret.data[file], validate=True) for file in files)
     except KeyError as error:
@@ -204,8 +205,3 @@ def _names(certificate: x509.Certificate) -> set[str]:
 def _common_name(certificate: x509.Certificate) -> str:
     found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if found else ""
-
-
-def valid_at(certificate: x509.Certificate, now: datetime) -> bool:
-    """Whether the dates of a certificate include this moment."""
-    return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
