@@ -38,6 +38,8 @@ _COMMANDS: Final = {
     "demo": "demo",
     "console": "console",
     "node": "node",
+    "gateway": "gateway",
+    "edge": "app",
     "simulate": "simulate",
     "backup": "backup",
     "crds": "app",

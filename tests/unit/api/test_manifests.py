@@ -19,6 +19,17 @@ FILES = [
     "edgewright.dev_devices.yaml",
     "flux-framework.org_fluxes.yaml",
     "flux-framework.org_fluxsetups.yaml",
+    *(
+        f"management.project-flotta.io_{plural}.yaml"
+        for plural in (
+            "edgedevices",
+            "edgedeployments",
+            "edgeworkloads",
+            "edgedevicegroups",
+            "edgedevicesets",
+            "edgedevicesignedrequest",
+        )
+    ),
 ]
 
 
