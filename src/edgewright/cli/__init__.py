@@ -36,6 +36,7 @@ _COMMANDS: Final = {
     "run": "run",
     "demo": "demo",
     "node": "node",
+    "agent": "agent",
     "simulate": "simulate",
     "backup": "backup",
     "crds": "app",
