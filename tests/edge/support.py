@@ -48,7 +48,7 @@ def workload(
         name=name,
         namespace="default",
         labels={"app": name},
-        specification=yaml.safe_dump({"containers": [container]}),
+        specification=yaml.safe_dump({"containers": [container], "terminationGracePeriodSeconds": 1}),
         data=DataConfiguration(egress=(DataPath(source="out", target=name),)) if data else None,
         configmaps=configmaps,
     )

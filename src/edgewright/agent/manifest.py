@@ -19,11 +19,18 @@ import msgspec
 import yaml
 
 from edgewright.api.edge_protocol import WireSecret, Workload
+from edgewright.containers import Pod
 
 DEVICE_LABEL: Final = "edgewright.dev/device"
 """The label of every pod of ours: the id of the device."""
 HASH_LABEL: Final = "edgewright.dev/hash"
 """The label with the hash of what made the pod."""
+GRACE_LABEL: Final = "edgewright.dev/grace"
+"""The label with the seconds that the pod has to end by itself: at its end nothing else of it may be known."""
+GRACE: Final = 10
+"""Seconds that a workload has to end by itself where it does not say."""
+MAX_GRACE: Final = 600
+"""The longest that is waited for a workload to end."""
 SECRET_PREFIX: Final = "edgewright-"  # noqa: S105 - a prefix of names
 """What the name of every secret of ours begins with."""
 EXPORT: Final = "/export"
@@ -80,12 +87,13 @@ def manifest(workload: Workload, secrets: Sequence[WireSecret], *, device: str, 
         {"name": f"export-{workload.name}", "hostPath": {"path": str(export), "type": "DirectoryOrCreate"}}
     )
     documents = [*_config_maps(workload.configmaps or ())]
-    metadata: dict[str, Any] = {"name": workload.name, "labels": {**workload.labels, DEVICE_LABEL: device}}
+    labels = {**workload.labels, DEVICE_LABEL: device, GRACE_LABEL: str(_grace(spec))}
+    metadata: dict[str, Any] = {"name": workload.name, "labels": labels}
     if workload.annotations:
         metadata["annotations"] = dict(workload.annotations)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     found = _hash([*documents, pod], needed.contents)
-    metadata["labels"][HASH_LABEL] = found
+    labels[HASH_LABEL] = found
     return Manifest(
         name=workload.name,
         hash=found,
@@ -103,6 +111,21 @@ def secret_owner(name: str) -> str | None:
     if not name.startswith(SECRET_PREFIX):
         return None
     return name.removeprefix(SECRET_PREFIX).rpartition("_")[0].partition("_")[0] or None
+
+
+def grace_of(pod: Pod) -> int:
+    """The seconds that a pod has to end by itself."""
+    found = pod.label(GRACE_LABEL) or ""
+    return int(found) if found.isdecimal() else GRACE
+
+
+def _grace(spec: dict[str, Any]) -> int:
+    found = spec.get("terminationGracePeriodSeconds")
+    if found is None:
+        return GRACE
+    if not isinstance(found, int) or not 0 <= found <= MAX_GRACE:
+        raise BadWorkload(f"specification.terminationGracePeriodSeconds: must be between 0 and {MAX_GRACE}")
+    return found
 
 
 def _pod_spec(text: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from edgewright.agent.events import Events
 from edgewright.agent.firewall import Firewall, FirewallError
-from edgewright.agent.manifest import DEVICE_LABEL, BadWorkload, Manifest, Port, manifest, secret_owner
+from edgewright.agent.manifest import DEVICE_LABEL, BadWorkload, Manifest, Port, grace_of, manifest, secret_owner
 from edgewright.agent.plan import Conflict, Play, Remove, Start, plan
 from edgewright.agent.state import State
 from edgewright.agent.uploads import workloads_by_name
@@ -25,8 +25,6 @@ from edgewright.runtime.clock import Clock
 
 NETWORK: Final = "podman"
 """The network of podman that workloads are in, as published agents have it."""
-GRACE: Final = 10
-"""Seconds that a workload has to end by itself."""
 FAILED: Final = "Error"
 """What is said of a workload that has no pod because it could not be made."""
 DEPLOYING: Final = "Deploying"
@@ -71,9 +69,10 @@ class Workloads:
         wanted, bad = self._manifests(configuration)
         pods = await self._podman.pods()
         actions = plan(wanted, pods, device=self._device, keep=bad)
-        for action in actions:
-            if isinstance(action, Remove):
-                await self._remove(action.name)
+        doomed = {action.name for action in actions if isinstance(action, Remove)}
+        for pod in pods:
+            if pod.name in doomed:
+                await self._remove(pod)
         self._forget(wanted.keys() | bad)
         opened = await self._open_ports(wanted, bad)
         for action in actions:
@@ -99,7 +98,7 @@ class Workloads:
     async def remove_all(self) -> None:
         """Removes every pod, secret and rule of ours; what cannot be removed is told of."""
         for pod in await self._podman.pods(label=f"{DEVICE_LABEL}={self._device}"):
-            await self._remove(pod.name)
+            await self._remove(pod)
         await self._remove_secrets({}, frozenset())
         try:
             await self._firewall.clear()
@@ -171,9 +170,10 @@ class Workloads:
         if played.errors:
             raise BadWorkload("; ".join(played.errors))
 
-    async def _remove(self, name: str) -> None:
+    async def _remove(self, pod: Pod) -> None:
+        name = pod.name
         try:
-            await self._podman.stop_pod(name, grace=GRACE)
+            await self._podman.stop_pod(name, grace=grace_of(pod))
         except PodmanUnavailable:
             raise
         except ContainersError:
