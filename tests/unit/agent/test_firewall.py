@@ -41,9 +41,9 @@ def test_a_name_that_is_too_long_for_a_chain_is_shortened_to_one_that_stays_its_
 
 
 async def test_rules_are_set_once_and_again_where_somebody_removed_them(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+    log, script_log = tmp_path / "log", tmp_path / "script"
     nft = Nftables(
-        program(tmp_path, f'echo "$@" >> {log}; cat >> {log}.script; test "$1" = -f -o ! -e {tmp_path}/gone')
+        program(tmp_path, f'echo "$@" >> {log}; cat >> {script_log}; test "$1" = -f -o ! -e {tmp_path}/gone')
     )
     await nft.open({"a": (Port("tcp", 80),)})
     await nft.open({"a": (Port("tcp", 80),)})
@@ -52,11 +52,7 @@ async def test_rules_are_set_once_and_again_where_somebody_removed_them(tmp_path
     await nft.open({"a": (Port("tcp", 80),)})
     assert log.read_text().splitlines()[2:] == ["list table inet edgewright_agent", "-f -"]
     await nft.clear()
-    assert (
-        Path(f"{log}.script")
-        .read_text()
-        .endswith("add table inet edgewright_agent\ndelete table inet edgewright_agent\n")
-    )
+    assert script_log.read_text().endswith("add table inet edgewright_agent\ndelete table inet edgewright_agent\n")
 
 
 async def test_what_nft_complains_of_is_told(tmp_path: Path) -> None:
