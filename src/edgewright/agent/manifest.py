@@ -73,7 +73,7 @@ class Manifest:
 
 def manifest(workload: Workload, secrets: Sequence[WireSecret], *, device: str, export: Path) -> Manifest:
     """The manifest of a workload; BadWorkload where it cannot be made."""
-    if not _NAME.fullmatch(workload.name) or ".." in workload.name:
+    if not is_name(workload.name):
         raise BadWorkload(f"name: {workload.name!r} cannot be the name of a workload")
     spec = _pod_spec(workload.specification)
     needed = _Secrets(workload.name, {each.name: each for each in secrets})
@@ -111,6 +111,11 @@ def secret_owner(name: str) -> str | None:
     if not name.startswith(SECRET_PREFIX):
         return None
     return name.removeprefix(SECRET_PREFIX).rpartition("_")[0].partition("_")[0] or None
+
+
+def is_name(text: str) -> bool:
+    """Whether a workload may be called so: files and pods have this name too."""
+    return _NAME.fullmatch(text) is not None and ".." not in text
 
 
 def grace_of(pod: Pod) -> int:

@@ -19,6 +19,7 @@ from typing import IO, Any, Final, Protocol
 import msgspec
 
 from edgewright.agent.events import Events
+from edgewright.agent.manifest import is_name
 from edgewright.agent.state import State
 from edgewright.api.edge_protocol import NEVER, DataPath, S3Configuration, Workload
 from edgewright.runtime.clock import Clock
@@ -128,7 +129,7 @@ class Uploader:
         for workload in workloads:
             egress = egress_of(workload)
             known = self._ledgers.get(workload.name)
-            if known is None and not egress:
+            if (known is None and not egress) or not is_name(workload.name):
                 continue
             ledger = known or Ledger()
             if known is None or ledger.egress != egress:

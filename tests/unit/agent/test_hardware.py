@@ -20,7 +20,7 @@ from edgewright.api.edge_protocol import (
 
 FILES = {
     "proc/sys/kernel/hostname": "press-7\n",
-    "proc/cpuinfo": "processor : 0\nmodel name : Fast CPU\ncpu MHz : 2400.5\nflags : fpu sse\n\nprocessor : 1\nmodel name : Fast CPU\n",
+    "proc/cpuinfo": "processor : 0\nmodel name : Fast CPU\ncpu MHz : 2400.5\nflags : fpu sse\n\nprocessor : 1\n",
     "proc/meminfo": "MemTotal:  2048 kB\nMemFree: 1 kB\n",
     "sys/devices/system/memory/block_size_bytes": "800\n",
     "sys/devices/system/memory/memory0/online": "1\n",

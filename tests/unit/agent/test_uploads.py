@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -187,6 +189,7 @@ async def test_a_source_outside_of_export_is_refused(tmp_path: Path) -> None:
 
 
 async def test_links_that_a_workload_makes_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
     stage = Stage(tmp_path / "state")
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -199,7 +202,7 @@ async def test_links_that_a_workload_makes_are_not_followed(tmp_path: Path) -> N
     os.mkfifo(volume / "pipe")
     await stage.uploader.run_pass(S3, WEB)
     assert stage.bucket.objects == {}
-    with pytest.raises(OSError, match="Not a directory|Too many levels"):
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         open_below(volume, ("dir", "key"), folder=False)
 
 
@@ -250,18 +253,69 @@ def test_of_two_workloads_with_one_name_the_first_counts() -> None:
     assert workloads_by_name(None) == {}
 
 
-def test_keys_that_are_not_base64_are_named() -> None:
-    pytest.importorskip("obstore")
-    with pytest.raises(UploadError, match=r"storage\.s3\.aws_access_key_id: is not base64"):
-        S3Bucket(S3Configuration(bucket_name="b", bucket_host="h", aws_access_key_id="?"))
+async def test_a_name_that_would_lead_elsewhere_is_not_taken(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.uploader.expect([workload("../web")])
+    assert stage.state.ledgers() == {}
 
 
-async def test_a_bucket_that_nobody_serves_is_an_error_with_a_sentence(tmp_path: Path) -> None:
-    pytest.importorskip("obstore")
-    key = base64.b64encode(b"key").decode()
+class FakeStore(types.ModuleType):
+    """What S3Bucket uses of obstore, which is an extra; the real one uploads in tests/edge."""
+
+    def __init__(self) -> None:
+        super().__init__("obstore")
+        self.store, self.exceptions = types.ModuleType("obstore.store"), types.ModuleType("obstore.exceptions")
+        self.made: dict[str, object] = {}
+        self.puts: list[str] = []
+        self.error: Exception | None = None
+        setattr(self.store, "S3Store", self._make)  # noqa: B010 - a module that mypy does not know
+        setattr(self.exceptions, "BaseError", ValueError)  # noqa: B010
+
+    def _make(self, bucket: str, **settings: object) -> str:
+        self.made = {"bucket": bucket, **settings}
+        return bucket
+
+    async def put_async(self, store: str, key: str, file: IO[bytes], **settings: object) -> None:
+        if self.error is not None:
+            raise self.error
+        self.puts.append(f"{store}/{key}")
+
+
+def base64_of(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+async def test_a_bucket_is_reached_as_the_configuration_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeStore()
+    for name, module in (("obstore", fake), ("obstore.store", fake.store), ("obstore.exceptions", fake.exceptions)):
+        monkeypatch.setitem(sys.modules, name, module)
+    key, secret, authority = (base64_of(text) for text in ("key", "secret", "PEM"))
     settings = S3Configuration(
-        bucket_name="b", bucket_host="127.0.0.1", bucket_port=1, aws_access_key_id=key, aws_secret_access_key=key
+        bucket_name="b",
+        bucket_host="s3.example",
+        bucket_port=443,
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        aws_ca_bundle=authority,
     )
+    bucket = S3Bucket(settings)
+    assert fake.made["endpoint"] == "https://s3.example:443"
+    assert (fake.made["access_key_id"], fake.made["secret_access_key"]) == ("key", "secret")
+    options = fake.made["client_options"]
+    assert isinstance(options, dict)
+    assert (options["allow_http"], options["root_certificate"]) == (False, "PEM")
     (tmp_path / "f").write_text("x")
-    with (tmp_path / "f").open("rb") as file, pytest.raises(UploadError):
-        await S3Bucket(settings, plain_http=True).put("k", file)
+    with (tmp_path / "f").open("rb") as file:
+        await bucket.put("k", file)
+        assert fake.puts == ["b/k"]
+        fake.error = ValueError("denied\n by the server")
+        with pytest.raises(UploadError, match="denied by the server"):
+            await bucket.put("k", file)
+    with pytest.raises(UploadError, match=r"storage\.s3\.aws_access_key_id: is not base64"):
+        S3Bucket(S3Configuration(bucket_name="b", bucket_host="h", aws_access_key_id="?"), plain_http=True)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(UploadError, match=r"install edgewright\[agent\]"):
+        S3Bucket(S3)
