@@ -23,7 +23,7 @@ from edgewright.agent.identity import Identity
 from edgewright.agent.registration import NotRegistered, Registrar
 from edgewright.agent.settings import Settings
 from edgewright.agent.state import State
-from edgewright.agent.uplink import CertificateRefused, GatewayUnavailable, Reply, Uplink
+from edgewright.agent.uplink import CertificateRefused, ClosedWithoutAnswer, GatewayUnavailable, Reply, Uplink
 from edgewright.agent.uploads import Bucket, S3Bucket, Uploader, workloads_by_name
 from edgewright.agent.workloads import Workloads
 from edgewright.api.edge_hardware import HardwareInfo
@@ -45,6 +45,7 @@ MONITORING_SECONDS: Final = 15.0
 """How often workloads are looked at where the configuration does not say."""
 _RENEWAL_CHECK: Final = 3600.0
 _SPREAD: Final = 0.2
+_CLOSED_IN_A_ROW: Final = 4
 
 
 class Disconnected(Exception):
@@ -78,6 +79,7 @@ class Agent:
         self._statuses: dict[str, str] = {}
         self._known_hardware: HardwareInfo | None = None
         self._identity: Identity | None = None
+        self._closed = 0
         self._registered = asyncio.Event()
         self._refused = asyncio.Event()
         self._changed = asyncio.Event()
@@ -311,6 +313,7 @@ class Agent:
 
     def _accepted(self, reply: Reply) -> bool:
         """Whether an answer is one to go on with; a 401 begins a new registration."""
+        self._closed = 0
         if reply.status < 400:
             self.events.solved("gateway")
             return True
@@ -322,7 +325,10 @@ class Agent:
         return False
 
     def _lost(self, error: GatewayUnavailable) -> None:
-        if isinstance(error, CertificateRefused):
+        # A foreign certificate ends the connection without a word; so does a gateway that restarts, but not for long.
+        self._closed = self._closed + 1 if isinstance(error, ClosedWithoutAnswer) else 0
+        if isinstance(error, CertificateRefused) or self._closed >= _CLOSED_IN_A_ROW:
+            self._closed = 0
             self._register_again(str(error))
         else:
             self._tell_gateway_problem(error)

@@ -15,7 +15,7 @@ import msgspec
 from edgewright.agent.identity import BadIdentity, Identity, certificate_request, identity, new_key, split
 from edgewright.agent.settings import Settings
 from edgewright.agent.state import State
-from edgewright.agent.uplink import CertificateRefused, Reply, Uplink
+from edgewright.agent.uplink import CertificateRefused, ClosedWithoutAnswer, Reply, Uplink
 from edgewright.api.edge_hardware import HardwareInfo
 from edgewright.api.edge_protocol import (
     Directive,
@@ -96,7 +96,7 @@ class Registrar:
         if own:
             try:
                 return await self.uplink.post(Directive.REGISTRATION, content)
-            except CertificateRefused as error:
+            except (CertificateRefused, ClosedWithoutAnswer) as error:
                 _log.info("the gateway refuses the device's certificate", error=error)
         self.uplink.present_registration()
         return await self.uplink.post(Directive.REGISTRATION, content, registering=True)

@@ -46,6 +46,10 @@ class CertificateRefused(GatewayUnavailable):
     """The gateway ended the handshake over our certificate."""
 
 
+class ClosedWithoutAnswer(GatewayUnavailable):
+    """The gateway took the connection and closed it: it is restarting, or does not know who signed our certificate."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reply:
     """What the gateway answered."""
@@ -160,6 +164,8 @@ class Uplink:
                 raise GatewayUnavailable(f"{self._settings.server}: no answer in time") from error
             except ssl.SSLError as error:
                 raise _tls_problem(self._settings.server, error) from error
+            except ConnectionResetError as error:
+                raise ClosedWithoutAnswer(f"{self._settings.server}: {error.strerror or error}") from error
             except OSError as error:
                 reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
                 raise GatewayUnavailable(f"{self._settings.server}: {reason}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from edgewright.agent.identity import BadIdentity, certificate_request, identity
 from edgewright.agent.registration import NotRegistered, Registrar, Step, next_step
 from edgewright.agent.settings import load
 from edgewright.agent.state import State
-from edgewright.agent.uplink import CertificateRefused, GatewayUnavailable, Uplink
+from edgewright.agent.uplink import CertificateRefused, ClosedWithoutAnswer, GatewayUnavailable, Uplink, _tls_problem
 from edgewright.api.edge_hardware import HardwareInfo, SystemVendor
 from edgewright.api.edge_protocol import Directive, Heartbeat
 from edgewright.runtime.clock import SystemClock
@@ -108,7 +109,7 @@ async def test_a_foreign_certificate_fails_in_the_handshake_and_the_registration
         foreign = gateway.sign("dev-1", certificate_request(key, "dev-1").encode()).encode()
         gateway.authority = before
         device.uplink.present_device(identity(foreign, key))
-        with pytest.raises(CertificateRefused, match="refuses our certificate"):
+        with pytest.raises((CertificateRefused, ClosedWithoutAnswer)):
             await device.uplink.configuration("")
         await device.registrar.register(FACTS, own=True)
         assert gateway.devices["dev-1"].presented == ["register", "register"]
@@ -159,7 +160,7 @@ async def test_a_gateway_that_is_away_or_not_the_one_we_trust_is_unavailable(tmp
         device = Device(gateway, tmp_path / "agent")
         await device.registrar.register(FACTS, own=False)
         await gateway.stop()
-        with pytest.raises(GatewayUnavailable, match="Connection refused|closed"):
+        with pytest.raises(GatewayUnavailable, match=r"Connection refused|closed"):
             await device.uplink.configuration("")
         await gateway.start()
         assert (await device.uplink.configuration("")).status == 200
@@ -170,6 +171,16 @@ async def test_a_gateway_that_is_away_or_not_the_one_we_trust_is_unavailable(tmp
         with pytest.raises(GatewayUnavailable, match="TLS: certificate verify failed"):
             await stranger.post(Directive.HEARTBEAT, Heartbeat(), registering=True)
         await stranger.close()
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [("TLSV1_ALERT_UNKNOWN_CA", CertificateRefused), ("CERTIFICATE_VERIFY_FAILED", GatewayUnavailable)],
+)
+def test_what_the_gateway_complains_of_is_told_from_what_we_complain_of(reason: str, kind: type[Exception]) -> None:
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    assert type(_tls_problem("gateway", error)) is kind
 
 
 async def test_answers_that_cannot_be_read_are_a_gateway_that_is_away(tmp_path: Path) -> None:
