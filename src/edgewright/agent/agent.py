@@ -46,6 +46,8 @@ MONITORING_SECONDS: Final = 15.0
 _RENEWAL_CHECK: Final = 3600.0
 _SPREAD: Final = 0.2
 _CLOSED_IN_A_ROW: Final = 4
+_LEAST_PERIOD: Final = 1.0
+"""Seconds between two heartbeats, whatever happens."""
 
 
 class Disconnected(Exception):
@@ -69,7 +71,8 @@ class Agent:
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()  # noqa: S311 - it spreads requests
         self.state = State(settings.state)
-        self.events = Events()
+        self._beat = asyncio.Event()
+        self.events = Events(on_news=self._beat.set)
         self._podman = podman or Podman(Path(settings.podman_socket))
         self._firewall = firewall or (Nftables() if settings.firewall == "nftables" else NoFirewall())
         self._bucket = bucket or partial(S3Bucket, plain_http=settings.s3_plain_http)
@@ -83,7 +86,6 @@ class Agent:
         self._registered = asyncio.Event()
         self._refused = asyncio.Event()
         self._changed = asyncio.Event()
-        self._beat = asyncio.Event()
 
     async def run(self) -> None:
         """Runs until it is cancelled, or until the gateway disconnects the device."""
@@ -260,8 +262,8 @@ class Agent:
 
     async def _obey(self, uplink: Uplink) -> None:
         """Does what the gateway commands, where it does."""
-        _, command = await uplink.command()
-        if command is None:
+        reply, command = await uplink.command()
+        if not self._accepted(reply) or command is None:
             return
         match command.command:
             case Command.DISCONNECT:
@@ -274,23 +276,25 @@ class Agent:
                 _log.warning("a command that is not known is left alone", command=other)
 
     async def _send_heartbeats(self, uplink: Uplink, workloads: Workloads, uploader: Uploader) -> None:
-        """Says how the device is, every period; at once when the state of a workload or the period has changed."""
+        """Says how the device is, every period; at once when something happened or the period has changed."""
         backoff = self._backoff(cap=60.0)
         while True:
             await self._registered.wait()
             self._beat.clear()
             await self._note_statuses(workloads)
             self._beat.clear()
-            pause = float(heartbeat_settings(self._configuration).period_seconds)
             try:
-                if await self._send_heartbeat(uplink, uploader):
-                    backoff.reset()
-                else:
-                    pause = min(pause, backoff.next())
+                sent = await self._send_heartbeat(uplink, uploader)
             except GatewayUnavailable as error:
                 self._lost(error)
-                pause = min(pause, backoff.next())
-            await self._wait(self._beat, pause)
+                sent = False
+            period = float(heartbeat_settings(self._configuration).period_seconds)
+            if sent:
+                backoff.reset()
+                await self._clock.sleep(min(period, _LEAST_PERIOD))
+                await self._wait(self._beat, period - _LEAST_PERIOD)
+            else:
+                await self._clock.sleep(min(period, backoff.next()))
 
     async def _send_heartbeat(self, uplink: Uplink, uploader: Uploader) -> bool:
         facts = await asyncio.to_thread(hardware.gather)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from edgewright.api.edge_protocol import EventInfo
@@ -22,7 +23,9 @@ _MAX_TEXT: Final = 1000
 class Events:
     """The events that wait to be sent, and the problems that have been told of."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_news: Callable[[], object] = lambda: None) -> None:
+        """`on_news` is called for each event that waits from now on."""
+        self._on_news = on_news
         self._waiting: deque[EventInfo] = deque(maxlen=MAX_WAITING)
         self._problems: dict[str, str] = {}
 
@@ -38,7 +41,7 @@ class Events:
             return False
         self._problems[concern] = text
         _log.warning(text, concern=concern, reason=reason)
-        self._waiting.append(EventInfo(type="warn", reason=reason, message=text))
+        self._add(EventInfo(type="warn", reason=reason, message=text))
         return True
 
     def solved(self, concern: str, *, reason: str = "", message: str = "") -> bool:
@@ -53,7 +56,7 @@ class Events:
         """Something happened that is no problem."""
         text = " ".join(message.split())[:_MAX_TEXT]
         _log.info(text, reason=reason)
-        self._waiting.append(EventInfo(type="info", reason=reason, message=text))
+        self._add(EventInfo(type="info", reason=reason, message=text))
 
     def to_send(self) -> tuple[EventInfo, ...]:
         """The oldest that wait."""
@@ -64,3 +67,7 @@ class Events:
         for event in events:
             if self._waiting and self._waiting[0] == event:
                 self._waiting.popleft()
+
+    def _add(self, event: EventInfo) -> None:
+        self._waiting.append(event)
+        self._on_news()
