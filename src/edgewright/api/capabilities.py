@@ -12,6 +12,10 @@ from typing import Final
 
 from edgewright.api.crd import CustomResource
 from edgewright.api.device import Device
+from edgewright.api.edgedevice import EdgeDevice
+from edgewright.api.edgedeviceset import EdgeDeviceGroup, EdgeDeviceSet
+from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
+from edgewright.api.edgeworkload import EdgeDeployment, EdgeWorkload
 from edgewright.api.flashjob import FlashJob
 
 READ: Final = ("get", "list", "watch")
@@ -78,7 +82,70 @@ FLASHJOB: Final = Capability(
     ),
 )
 
-CAPABILITIES: Final = (FLASHJOB,)
+_EDGE_GROUP: Final = EdgeDevice.kind.group
+
+EDGE: Final = Capability(
+    name="edge",
+    summary="Linux edge devices with an agent: EdgeDevice, EdgeWorkload, EdgeDeviceSet, and their first names",
+    kinds=(EdgeDevice, EdgeDeployment, EdgeWorkload, EdgeDeviceGroup, EdgeDeviceSet, EdgeDeviceSignedRequest),
+    rules=(
+        Rule(
+            groups=(_EDGE_GROUP,),
+            resources=(EdgeDevice.kind.plural, f"{EdgeDevice.kind.plural}/status"),
+            verbs=(*READ, "create", "patch", "update"),
+            why="makes the devices of approved requests, and keeps their labels, finalizers, claims and workloads",
+        ),
+        Rule(
+            groups=(_EDGE_GROUP,),
+            resources=tuple(
+                f"{kind.kind.plural}{part}"
+                for kind in (EdgeDeployment, EdgeWorkload, EdgeDeviceGroup, EdgeDeviceSet, EdgeDeviceSignedRequest)
+                for part in ("", "/status")
+            ),
+            verbs=(*READ, "patch", "update"),
+            why="matches workloads and sets to devices, puts its finalizer on them and writes their status",
+        ),
+        Rule(
+            groups=("objectbucket.io",),
+            resources=("objectbucketclaims",),
+            verbs=("get", "list", "create"),
+            why="claims a bucket for the data of each device, where that kind is installed",
+        ),
+    ),
+)
+
+GATEWAY_RULES: Final = (
+    Rule(
+        groups=(_EDGE_GROUP,),
+        resources=tuple(
+            kind.kind.plural for kind in (EdgeDeployment, EdgeWorkload, EdgeDeviceGroup, EdgeDeviceSet, EdgeDevice)
+        ),
+        verbs=READ,
+        why="assembles the configuration of each device",
+    ),
+    Rule(
+        groups=(_EDGE_GROUP,),
+        resources=(EdgeDevice.kind.plural, f"{EdgeDevice.kind.plural}/status"),
+        verbs=("create", "patch"),
+        why="makes the EdgeDevice of a device that registers, and writes what its heartbeats tell",
+    ),
+    Rule(
+        groups=(_EDGE_GROUP,),
+        resources=(EdgeDeviceSignedRequest.kind.plural,),
+        verbs=(*READ, "create"),
+        why="records devices that ask to be let in",
+    ),
+    Rule(
+        resources=("secrets",),
+        verbs=("get", "create", "patch"),
+        why="keeps its authority and certificates, and reads the Secrets that workloads name; it lists none",
+    ),
+    Rule(resources=("configmaps",), verbs=("get",), why="reads the ConfigMaps that workloads and devices name"),
+    Rule(resources=("events",), verbs=("get", "create", "patch"), why="tells what happens on devices"),
+)
+"""What the gateway may do under a ServiceAccount of its own: a Role in each namespace that devices may be in."""
+
+CAPABILITIES: Final = (FLASHJOB, EDGE)
 """All that there are, in the order in which they are named to people."""
 
 

@@ -37,6 +37,8 @@ _COMMANDS: Final = {
     "demo": "demo",
     "node": "node",
     "agent": "agent",
+    "gateway": "gateway",
+    "edge": "app",
     "simulate": "simulate",
     "backup": "backup",
     "crds": "app",

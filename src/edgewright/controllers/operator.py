@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
-from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, Capability
+from edgewright.api.capabilities import CAPABILITIES, EDGE, FLASHJOB, Capability
 from edgewright.api.probe import Asks
+from edgewright.controllers.edgedevice.device_loop import EdgeDevices
+from edgewright.controllers.edgedevice.request_loop import SignedRequests
+from edgewright.controllers.edgedevice.set_loop import add_sets
+from edgewright.controllers.edgeworkload.workload_loop import add_workloads
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
 from edgewright.controllers.flashjob.job_loop import add_jobs
@@ -47,5 +51,12 @@ def _add_flashjob(manager: Manager, settings: Settings, clock: Clock, asks: Asks
     add_jobs(manager, context, original=original)
 
 
+def _add_edge(manager: Manager, settings: Settings, clock: Clock, _: Asks | None) -> None:
+    EdgeDevices(manager, settings, clock).add(manager)
+    SignedRequests(manager, clock).add(manager)
+    add_sets(manager, clock)
+    add_workloads(manager, clock)
+
+
 # A capability whose controllers need a library of their own imports them in its function: others need none of it.
-_ADD: Final[Mapping[str, Add]] = {FLASHJOB.name: _add_flashjob}
+_ADD: Final[Mapping[str, Add]] = {FLASHJOB.name: _add_flashjob, EDGE.name: _add_edge}
