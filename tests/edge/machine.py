@@ -55,8 +55,8 @@ def install() -> None:
         pytest.fail(f"{', '.join(missing)} missing: install {' '.join(PACKAGES)}", pytrace=False)
 
 
-def build_image(folder: Path) -> Path:
-    """The image as a docker-archive."""
+def build_image(folder: Path, name: str = IMAGE) -> Path:
+    """The image as a docker-archive, under this name."""
     install()
     archive = folder / "image.tar"
     if archive.exists():
@@ -68,8 +68,8 @@ def build_image(folder: Path) -> Path:
         'FROM scratch\nCOPY busybox /bin/busybox\nCOPY busybox /bin/sh\nCMD ["/bin/busybox", "httpd", "-f"]\n'
     )
     buildah = ["buildah", "--root", str(folder / "b"), "--runroot", str(folder / "br"), "--storage-driver", "vfs"]
-    _run([*buildah, "bud", "--isolation", "chroot", "-t", IMAGE, str(context)])
-    _run([*buildah, "push", IMAGE, f"docker-archive:{archive}:{IMAGE}"])
+    _run([*buildah, "bud", "--isolation", "chroot", "-t", name, str(context)])
+    _run([*buildah, "push", name, f"docker-archive:{archive}:{name}"])
     return archive
 
 
