@@ -48,7 +48,7 @@ class GatewaySettings:
     """The IP addresses in its certificate."""
     automatic_approval: bool = True
     """Whether devices with a registration certificate are let in without asking a person."""
-    device_days: int = 30
+    device_days: float = 30
     """How long the certificate of a device is valid."""
     seen_every: float = 300.0
     """That a device was heard is written no more often, where nothing else has changed."""

@@ -1,6 +1,6 @@
 """A gateway on an API server in the test's process, and a device that speaks to it over TLS as any agent does.
 
-`standing` gives a gateway next to a plane of ours; `Device` has a key, takes the certificate that it is given, and sends
+`gateway_of` gives a gateway; `Device` has a key, takes the certificate that it is given, and sends
 what a test asks for. Nothing here is a stand-in for the gateway's own parts.
 """
 
@@ -92,16 +92,19 @@ class Device:
 
     # --- what it sends ------------------------------------------------------------------------------------------------
 
-    async def register(self, **given: Any) -> Answered:
-        """Registers with the registration certificate, and keeps what it gets."""
-        answer = await self.post("registration", self.registration(), identity=self._registration, **given)
+    async def register(self, *, small: bool = False) -> Answered:
+        """Registers with the registration certificate, and keeps what it gets; `small` tells no hardware."""
+        content = self.registration() | ({"hardware": None} if small else {})
+        answer = await self.post("registration", content, identity=self._registration)
         if answer.code == 200:
             self.certificate = answer.content["certificate"]
         return answer
 
-    async def register_again(self, **given: Any) -> Answered:
-        """Registers with its own certificate."""
-        answer = await self.post("registration", self.registration(), **given)
+    async def register_again(self) -> Answered:
+        """Registers with its own certificate, for a new key."""
+        old, self.key = self.key, ec.generate_private_key(ec.SECP256R1())
+        identity = Issued(self.certificate.encode(), _pem(old))
+        answer = await self.post("registration", self.registration(), identity=identity)
         if answer.code == 200:
             self.certificate = answer.content["certificate"]
         return answer
@@ -183,9 +186,7 @@ class Device:
 
     def key_pem(self) -> bytes:
         """Its key."""
-        return self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-        )
+        return _pem(self.key)
 
 
 async def devices_of(directory: Path, gateway: Gateway, client: Client, names: Sequence[str]) -> list[Device]:
@@ -198,3 +199,9 @@ def secret(name: str, **data: str) -> dict[str, Any]:
     """A Secret."""
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "data": encoded}
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
