@@ -134,7 +134,7 @@ class Stage:
 
     def _process(self, name: str, *arguments: str) -> Process:
         log = self.folder / f"{name}.log"
-        command = [PROGRAM, *arguments, "--kubeconfig", self.cluster.kubeconfig]
+        command: list[str | Path] = [PROGRAM, *arguments, "--kubeconfig", self.cluster.kubeconfig]
         return Process(name, command, log=log, ready=lambda: True)
 
     def _has_authority(self) -> bool:

@@ -108,7 +108,7 @@ class StubGateway:
         for path in paths:
             path.unlink()
         context.verify_mode = ssl.CERT_REQUIRED
-        context.verify_flags |= _NO_CHECK_TIME  # type: ignore[operator]  # a flag that Python has no name for
+        context.verify_flags |= _NO_CHECK_TIME  # a flag that Python has no name for
         context.load_verify_locations(cadata=self.authority.certificate.decode())
         application = web.Application()
         application.router.add_get(f"{PREFIX}/data/{{device}}/in", self._configuration)

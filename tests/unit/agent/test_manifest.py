@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,7 +24,7 @@ from edgewright.containers import Pod
 SPEC = {"containers": [{"name": "web", "image": "nginx:1.14.2", "ports": [{"containerPort": 80, "hostPort": 9090}]}]}
 
 
-def made(spec: object = None, *, secrets: tuple[WireSecret, ...] = (), **more: object) -> Manifest:
+def made(spec: object = None, *, secrets: tuple[WireSecret, ...] = (), **more: Any) -> Manifest:
     text = spec if isinstance(spec, str) else yaml.safe_dump(SPEC if spec is None else spec)
     workload = msgspec.convert({"name": "nginx", "specification": text, **more}, Workload)
     return manifest(workload, secrets, device="dev-1", export=Path("/data/nginx"))
@@ -190,10 +191,10 @@ def one(**container: object) -> dict[str, object]:
     ],
 )
 def test_a_workload_that_cannot_be_made_is_refused_with_the_field(
-    spec: object, more: dict[str, object], text: str
+    spec: object, more: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(BadWorkload, match=text):
-        made(spec, **more)
+        made(spec, secrets=(), **more)
 
 
 @pytest.mark.parametrize(("labels", "grace"), [(None, 10), ({"edgewright.dev/grace": "3"}, 3)])
