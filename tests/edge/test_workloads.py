@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -71,6 +73,25 @@ async def test_two_devices_run_the_same_workload_on_the_same_host_port(image: Pa
             await until(lambda seen=device.seen: seen.statuses == {"nginx": "Running"}, "nginx runs")  # type: ignore[misc]
             page = lambda device=device: device.machine.fetch(9090, "/out/hello.txt")  # noqa: E731
             await until(lambda page=page, device=device: page() == f"{device.id}\n", "the page")  # type: ignore[misc]
+
+
+async def test_a_port_is_reached_from_outside_of_the_device_and_a_udp_port_is_opened_too(
+    image: Path, tmp_path: Path
+) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        udp = workload("udp", host_port=5353, protocol="UDP")
+        device.gateway.serve(DEVICE, configuration(workload(), udp))
+        await until(lambda: device.seen.statuses == {"nginx": "Running", "udp": "Running"}, "both run")
+        rules = device.machine.run("nft", "list", "table", "inet", "edgewright_agent")
+        assert "udp dport 5353" in rules
+        url = f"http://{device.machine.address}:9090/out/hello.txt"
+
+        def page() -> str:
+            with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+                return str(answer.read().decode())
+            return ""
+
+        await until(lambda: page() == f"{DEVICE}\n", "the page, from this machine")
 
 
 async def test_secrets_and_config_maps_reach_a_workload_and_what_is_foreign_stays(image: Path, tmp_path: Path) -> None:
