@@ -83,6 +83,7 @@ class Agent:
         self._known_hardware: HardwareInfo | None = None
         self._identity: Identity | None = None
         self._closed = 0
+        self._heard = False
         self._registered = asyncio.Event()
         self._refused = asyncio.Event()
         self._changed = asyncio.Event()
@@ -145,14 +146,18 @@ class Agent:
             try:
                 uploader.expect(configuration.workloads or ())
                 await workloads.apply(configuration)
-            except (ContainersError, OSError) as error:
+            except ContainersError as error:
                 self.events.problem("podman", reason="PodmanUnavailable", message=str(error))
+                pause = backoff.next()
+            except OSError as error:
+                self.events.problem("disk", reason="DiskFailed", message=f"{error.filename}: {error.strerror or error}")
                 pause = backoff.next()
             else:
                 self.events.solved("podman", reason="PodmanAvailable", message="podman answers again")
+                self.events.solved("disk", reason="DiskWorks", message="the state directory can be written again")
                 backoff.reset()
                 self._applied = configuration.version
-                pause = float(configuration.workloads_monitoring_interval or MONITORING_SECONDS)
+                pause = max(1.0, float(configuration.workloads_monitoring_interval or MONITORING_SECONDS))
             await self._note_statuses(workloads)
             await self._wait(self._changed, pause)
 
@@ -197,6 +202,7 @@ class Agent:
             uplink.present_device(self._identity)
             self._registered.set()
         backoff = self._backoff(cap=300.0)
+        renewal = Backoff(base=60.0, cap=_RENEWAL_CHECK, jitter=0.5, rng=self._rng)
         while True:
             if self._identity is not None and not self._refused.is_set() and not self._renewal_due(self._identity):
                 await self._wait(self._refused, _RENEWAL_CHECK)
@@ -209,10 +215,18 @@ class Agent:
                 pause = backoff.next()
                 await self._clock.sleep(max(pause, getattr(error, "retry_after", None) or 0.0))
             else:
-                backoff.reset()
                 self.events.solved("gateway")
+                self._heard = False
                 self._refused.clear()
                 self._registered.set()
+                # Neither a gateway that refuses what it has signed nor a clock that is wrong makes this a busy loop.
+                await self._clock.sleep(backoff.next())
+                if self._heard:
+                    backoff.reset()
+                if self._renewal_due(self._identity):
+                    await self._wait(self._refused, renewal.next())
+                else:
+                    renewal.reset()
 
     def _renewal_due(self, identity: Identity) -> bool:
         return self._clock.now() >= identity.renew_at
@@ -245,19 +259,18 @@ class Agent:
         except msgspec.MsgspecError as error:
             self.events.problem("configuration", reason="ConfigurationInvalid", message=f"configuration: {error}")
             return
-        self.events.solved("configuration")
         if reply.content != self.state.configuration():
             try:
                 self.state.keep_configuration(reply.content)
             except OSError as error:
                 message = f"the configuration cannot be kept: {error.strerror or error}"
-                self.events.problem("disk", reason="DiskFailed", message=message)
+                self.events.problem("configuration", reason="DiskFailed", message=message)
                 return
-            self.events.solved("disk")
             _log.info("new configuration", version=configuration.version)
             self._configuration = configuration
             self._changed.set()
             self._beat.set()
+        self.events.solved("configuration")
         self._etag = reply.etag
 
     async def _obey(self, uplink: Uplink) -> None:
@@ -297,7 +310,8 @@ class Agent:
                 await self._clock.sleep(min(period, backoff.next()))
 
     async def _send_heartbeat(self, uplink: Uplink, uploader: Uploader) -> bool:
-        facts = await asyncio.to_thread(hardware.gather)
+        profile = heartbeat_settings(self._configuration).hardware_profile
+        facts = await asyncio.to_thread(hardware.gather) if profile.include else HardwareInfo()
         events = self.events.to_send()
         message = compose(
             version=self._applied,
@@ -319,6 +333,7 @@ class Agent:
         """Whether an answer is one to go on with; a 401 begins a new registration."""
         self._closed = 0
         if reply.status < 400:
+            self._heard = True
             self.events.solved("gateway")
             return True
         if reply.status == 401:

@@ -143,13 +143,13 @@ class Uploader:
             ledger = self._ledgers[name]
             try:
                 complete = await self._upload(name, ledger, s3)
+                if complete and name not in wanted:
+                    self._state.drop_ledger(name)
+                    del self._ledgers[name]
             except (UploadError, ValueError, OSError) as error:
                 self._events.problem(f"data of {name}", reason="DataUploadFailed", message=f"{name}: {error}")
-                continue
-            self._events.solved(f"data of {name}", reason="DataUploaded", message=f"{name}: uploads work again")
-            if complete and name not in wanted:
-                self._state.drop_ledger(name)
-                del self._ledgers[name]
+            else:
+                self._events.solved(f"data of {name}", reason="DataUploaded", message=f"{name}: uploads work again")
 
     async def _upload(self, name: str, ledger: Ledger, s3: S3Configuration | None) -> bool:
         """Uploads what is new of one workload; True where nothing is left that waits."""

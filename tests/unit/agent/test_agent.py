@@ -151,6 +151,41 @@ async def test_a_certificate_is_renewed_before_it_expires(tmp_path: Path) -> Non
         assert set(on.seen.presented) == {"register", ID}
 
 
+async def test_a_gateway_that_refuses_what_it_has_signed_is_not_asked_without_end(tmp_path: Path) -> None:
+    async with stage(tmp_path) as on:
+        waits: list[float] = []
+
+        class CountingClock(HastyClock):
+            async def sleep(self, seconds: float) -> None:
+                waits.append(seconds)
+                await super().sleep(seconds)
+
+        agent = Agent(load(on.config), clock=CountingClock(), firewall=on.firewall, bucket=lambda _: on.bucket)
+        on.gateway.refuse |= {"heartbeat": [401] * 1000, "configuration": [401] * 1000, "command": [401] * 1000}
+        on.task = asyncio.create_task(agent.run())
+        await on.until(lambda: len(on.seen.registrations) >= 6, "registrations")
+        assert max(waits) > 4.0
+
+
+@pytest.mark.parametrize("what", ["play", "volume"])
+async def test_a_state_directory_that_cannot_be_written_is_told_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    async with stage(tmp_path) as on:
+        agent = on.start()
+        await on.until(lambda: on.seen.heartbeats, "a heartbeat")
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device", "uploads")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(agent.state, "keep_ledger" if what == "play" else "make_volume", full)
+            on.gateway.serve(ID, configuration(workload(data=True), device=ID))
+            await on.until(lambda: any("No space left" in each[2] for each in on.seen.events), "it is told")
+        on.gateway.serve(ID, configuration(workload(), device=ID))
+        await on.until(lambda: on.seen.statuses == {"nginx": "Running"}, "it runs")
+
+
 @pytest.mark.parametrize("status", [404, 403, 500, 429])
 async def test_a_gateway_that_refuses_a_device_removes_nothing_on_it(tmp_path: Path, status: int) -> None:
     async with stage(tmp_path) as on:
