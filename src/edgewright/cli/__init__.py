@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "demo": "demo",
     "console": "console",
     "node": "node",
+    "agent": "agent",
     "gateway": "gateway",
     "edge": "app",
     "simulate": "simulate",

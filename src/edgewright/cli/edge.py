@@ -34,7 +34,7 @@ After=network-online.target podman.socket
 
 [Service]
 ExecStart=/usr/bin/env edgewright agent --config {INSTALLED}/config.toml
-Restart=always
+Restart=on-failure
 RestartSec=5
 StateDirectory=edgewright-agent
 UMask=0077

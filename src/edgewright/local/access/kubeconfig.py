@@ -17,8 +17,8 @@ from typing import Any, Final
 import yaml
 
 from edgewright.local.access.authority import Identity
-from edgewright.local.access.files import PRIVATE, write_whole
 from edgewright.runtime import kubeconfig as reading
+from edgewright.runtime.files import PRIVATE, write_whole
 from edgewright.runtime.tls import ConfigError, read_bytes
 
 NAME: Final = "edgewright"

@@ -1,7 +1,7 @@
 """Files that are there as a whole or not at all: written next to their place and renamed onto it.
 
-`authority`, `kubeconfig` and `backup` write with it. It never follows a symbolic link: whoever wants that resolves the
-path first.
+The embedded control plane and the agent write with it. It never follows a symbolic link: whoever wants that resolves
+the path first.
 """
 
 from __future__ import annotations
