@@ -119,10 +119,11 @@ class Order:
 def read_order(environ: Mapping[str, str]) -> Order:
     """The order in the environment of a flash Pod; BadOrder with all that is wrong, not only the first of it."""
     reader = _Reader(environ)
+    reference, target = reader.reference(), _target(reader)
     order = Order(
         role=reader.word(Variable.ROLE, Role.FLASH),
-        firmware=_firmware(reader),
-        target=_target(reader),
+        firmware=_firmware(reader, reference),
+        target=target,
         network=Network(
             external_address=reader.place(Variable.EXTERNAL_IP),
             listen=reader.text(Variable.POD_IP),
@@ -145,10 +146,10 @@ def read_order(environ: Mapping[str, str]) -> Order:
     return order
 
 
-def _firmware(reader: _Reader) -> WantedFirmware:
+def _firmware(reader: _Reader, reference: Reference) -> WantedFirmware:
     hosts = reader.text(Variable.PLAIN_REGISTRIES).split(",")
     return WantedFirmware(
-        reference=reader.reference(),
+        reference=reference,
         version=reader.needed(Variable.VERSION, "the version that the device must report afterwards"),
         pinned=reader.digest(Variable.DIGEST),
         version_policy=reader.word(Variable.VERSION_POLICY, VersionPolicy.IMAGE),
