@@ -28,7 +28,7 @@ from tests.harness.fixtures import run
 def plane(request: pytest.FixtureRequest) -> Iterator[ApiServer]:
     """Each API server in turn, with FlashJobs and the document's Minimart."""
     make = LocalPlane if request.param == "embedded" else functools.partial(ControlPlane, parts={"controller-manager"})
-    for server in run(request, make):  # type: ignore[type-var]
+    for server in run(request, make):
         stage.install(server)
         yield server
 

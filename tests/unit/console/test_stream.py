@@ -143,7 +143,7 @@ async def test_streams_are_counted_by_caller_and_free_again_afterwards(tmp_path:
 
         async def taken() -> bool:
             async with portal.stream(f"of={WIDGETS}") as again:
-                return again.status == 200
+                return bool(again.status == 200)
 
         await wait_until_async(taken, what="the stream that was left is counted no more")
 
