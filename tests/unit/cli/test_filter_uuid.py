@@ -372,7 +372,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Any:
                 raise ending
             return ending
 
-        monkeypatch.setattr(script.config, "load", lambda **_: None)
+        monkeypatch.setattr("edgewright.runtime.config.load", lambda **_: None)
         monkeypatch.setattr(script, "get_akri_instances", lambda *_, **__: {})
         monkeypatch.setattr(script, "dialogue", lambda *_: choice)
         monkeypatch.setattr(script, "rollout", rollout)
