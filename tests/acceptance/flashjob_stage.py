@@ -17,7 +17,7 @@ import sys
 import tarfile
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -300,6 +300,7 @@ class Conversation:
         self._terminal = mine
         self.said = ""
         """What stands on the screen."""
+        self._heard = 0
         self._process = subprocess.Popen(
             ["setsid", "--ctty", *command],  # so that Ctrl-C reaches it
             cwd=place.folder,
@@ -326,8 +327,16 @@ class Conversation:
         self.until(f"{answer}\n")
 
     def until(self, text: str) -> None:
-        """Waits until this is the last that stands there."""
-        wait_until(lambda: self._read() and self.said.endswith(text), what=f"it says {text!r}", timeout=PATIENCE)
+        """Waits until it says this, after what was waited for before."""
+
+        def heard() -> bool:
+            self._read()
+            at = self.said.find(text, self._heard)
+            if at >= 0:
+                self._heard = at + len(text)
+            return at >= 0
+
+        wait_until(heard, what=f"it says {text!r} after {self.said!r}", timeout=PATIENCE)
 
     def interrupt(self) -> int:
         """Types Ctrl-C; what it ends with."""
@@ -336,17 +345,19 @@ class Conversation:
 
     def end(self) -> int:
         """What it ends with, once it does."""
-        wait_until(lambda: self._read() and self._process.poll() is not None, what="it ends", timeout=PATIENCE)
+
+        def ended() -> bool:
+            self._read()
+            return self._process.poll() is not None
+
+        wait_until(ended, what="it ends", timeout=PATIENCE)
         self._read()
         return self._process.returncode
 
-    def _read(self) -> bool:
-        try:
+    def _read(self) -> None:
+        with suppress(OSError):  # the other side is closed
             while select.select([self._terminal], [], [], 0)[0]:
                 self.said += os.read(self._terminal, 65536).decode().replace("\r\n", "\n")
-        except OSError:  # the other side is closed
-            return True
-        return True
 
 
 # --- images --------------------------------------------------------------------------------------------------------
