@@ -91,7 +91,9 @@ def bundle(
         ca,
         registration,
         server=server if found[2] else f"{server}:{PORT}",
-        server_name="" if host in names else next((each for each in names if not _HOST_ADDRESS.fullmatch(each)), ""),
+        server_name=""
+        if host in names
+        else next((each for each in sorted(names) if not _HOST_ADDRESS.fullmatch(each)), ""),
         device_id=device_id,
         target_namespace=target_namespace,
     )

@@ -119,7 +119,7 @@ class Server:
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
-        self._after: dict[Key, asyncio.Task[None]] = {}
+        self._after: dict[tuple[Key, str], asyncio.Task[None]] = {}
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request."""
@@ -269,9 +269,9 @@ class Server:
         assembled = await self._configurations.of(device)
         tag = f'"{assembled.message.version}"'
         if device.deleting:
-            self._write_later(device, self._devices.drop_finalizers(device, WORKLOAD_FINALIZER))
+            self._write_later(device, "workloads", self._devices.drop_finalizers(device, WORKLOAD_FINALIZER))
         elif caller is not None:
-            self._write_later(device, self._show(device, caller, assembled))
+            self._write_later(device, "status", self._show(device, caller, assembled))
         if known == tag:
             return Answer(304, headers={"ETag": tag})
         body = self._message(MessageType.DATA, Directive.DEVICE.value, assembled.message)
@@ -284,7 +284,7 @@ class Server:
         self._metrics.unregistered.inc()
         _log.info("device told to disconnect", device=device.metadata.name)
         # After the answer: a gateway that ends in between says it again, where the reverse order would say it never.
-        self._write_later(device, self._devices.drop_finalizers(device, *FINALIZERS, DEVICE_FINALIZER))
+        self._write_later(device, "connection", self._devices.drop_finalizers(device, *FINALIZERS, DEVICE_FINALIZER))
         return Answer(
             body=self._message(MessageType.COMMAND, "", CommandContent(command=Command.DISCONNECT.value, arguments={}))
         )
@@ -299,9 +299,10 @@ class Server:
                 confirmed, lambda status: configured(status, assembled, generation=generation, now=now)
             )
 
-    def _write_later(self, device: EdgeDevice, work: Coroutine[Any, Any, object]) -> None:
-        """Writes next to the answer, which does not wait for it; what is under way for the device is enough."""
-        if device.key in self._after:
+    def _write_later(self, device: EdgeDevice, what: str, work: Coroutine[Any, Any, object]) -> None:
+        """Writes next to the answer, which does not wait for it; once at a time for each purpose."""
+        place = (device.key, what)
+        if place in self._after:
             work.close()
             return
 
@@ -311,9 +312,9 @@ class Server:
             except KubernetesError as error:
                 _log.warning("status could not be written", device=device.metadata.name, error=error)
             finally:
-                self._after.pop(device.key, None)
+                self._after.pop(place, None)
 
-        self._after[device.key] = asyncio.create_task(write(), name=f"write of {device.key}")
+        self._after[place] = asyncio.create_task(write(), name=f"{what} of {device.key}")
 
     def _message(self, kind: MessageType, directive: str, content: msgspec.Struct) -> bytes:
         return msgspec.json.encode(

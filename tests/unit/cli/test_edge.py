@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import stat
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,16 +145,6 @@ def test_the_settings_are_those_that_the_agent_and_the_published_one_read() -> N
             "namespace": "plant",
         }.items()
     )
-
-
-def test_the_unit_is_accepted_by_systemd(tmp_path: Path) -> None:
-    unit = tmp_path / "edgewright-agent.service"
-    unit.write_bytes(files()["edgewright-agent.service"])
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
-    )
-    assert "edgewright-agent.service" not in done.stderr, done.stderr
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
