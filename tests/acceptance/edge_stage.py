@@ -74,7 +74,9 @@ class Device:
 
     @property
     def status(self) -> dict[str, Any]:
-        """The status of its EdgeDevice."""
+        """The status of its EdgeDevice; empty while there is none."""
+        if not self.stage.cluster.exists(f"{DEVICES}/{self.name}"):
+            return {}
         found: dict[str, Any] = self.object.get("status") or {}
         return found
 
