@@ -199,7 +199,7 @@ soak: venv kubernetes ## Run what repeats or is random at length, and print the 
 			--hypothesis-seed=$$seed $(ARGS) || { code=$$?; echo "soak: FAILED with seed $$seed (repeat with: $$again)"; exit $$code; }; \
 		runs=$$((runs + 1)); test $$(date +%s) -lt $$until || break; seed=$$((seed + 1)); \
 	done; \
-	echo "soak: $(SUITE) passed with $$runs seeds, $(SEED) to $$seed"
+	echo "soak: $(SUITE) passed, runs: $$runs, seeds: $(SEED) to $$seed"
 
 .PHONY: bench
 bench: build/bench/.stamp kubernetes ## Run every benchmark against its peers and write docs/benchmarks.md (ARGS="flashjob" runs one).
