@@ -267,3 +267,5 @@ build/lock/.stamp: requirements/lock.txt
 .PHONY: clean
 clean: ## Remove .venv and build/; what was built into the user's cache folder stays.
 	rm -rf .venv build
+
+include deploy.mk

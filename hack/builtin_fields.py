@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.harness import ControlPlane  # noqa: E402  only the repository's root makes it importable
 
-TARGET = ROOT / "src" / "edgewright" / "local" / "builtin"
+TARGET = ROOT / "src" / "edgewright" / "local" / "structs"
 DOCUMENTS = (
     "api/v1",
     "apis/apiextensions.k8s.io/v1",

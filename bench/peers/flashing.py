@@ -13,7 +13,7 @@ import sys
 from typing import Any, Final
 
 from bench.peers.measurement import peak_memory_mb
-from edgewright.api.flash_pod import Outcome, Report
+from edgewright.api.flash_pod import Attestation, Outcome, Report
 
 JOB: Final = "fleet"
 VERSION: Final = "0.2.0"
@@ -30,7 +30,7 @@ REPORT: Final = Report(
     certificate="c1" * 32,
     rebooted=True,
     written=True,
-    attested=True,
+    attestation=Attestation.RECOGNISED,
     seconds=8.25,
 )
 """What the simulated node lets every flash Pod end with: a flash that took no time and went well."""

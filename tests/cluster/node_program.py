@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from edgewright.local.node import Node, Timing
+from edgewright.local.node import Node, Timing, pod_ids
 from edgewright.runtime import Client, config
 
 
@@ -30,7 +30,7 @@ async def main(settings: dict[str, Any]) -> None:
             directory=Path(settings["directory"]),
             images=settings["images"],
             log_tls=log_tls(settings),
-            user=settings.get("user"),
+            ids=pod_ids.parse(settings["ids"]) if settings.get("ids") else None,
             environment=settings.get("environment"),
             timing=Timing(**settings.get("timing", {})),
         )

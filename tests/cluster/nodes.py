@@ -69,12 +69,17 @@ class RunningNode:
     def stop(self) -> None:
         """Ends the node and everything that it still runs."""
         self.process.kill()
-        for state in self.directory.glob("pods/*/containers/*/*/state.json"):
-            if (state.parent / "exit.json").exists():
-                continue
-            shim = json.loads(state.read_text())["shim"]
-            if _start_time(shim["pid"]) == shim["start"]:
-                os.kill(shim["pid"], signal.SIGUSR1)
+        end_containers(self.directory)
+
+
+def end_containers(directory: Path) -> None:
+    """Ends what a node that is gone has left running; `directory` is the node's own."""
+    for state in directory.glob("pods/*/containers/*/*/state.json"):
+        if (state.parent / "exit.json").exists():
+            continue
+        shim = json.loads(state.read_text())["shim"]
+        if _start_time(shim["pid"]) == shim["start"]:
+            os.kill(shim["pid"], signal.SIGUSR1)
 
 
 def _start_time(pid: int) -> int | None:

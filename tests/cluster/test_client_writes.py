@@ -140,7 +140,6 @@ async def test_under_a_lease_a_write_without_a_condition_is_not_sent(api_server:
                 api.apply(widget(namespace, "one", count=2)),
                 api.apply(Widget(metadata=ObjectMeta(name="one", namespace=namespace, resource_version=version))),
                 api.delete(made.key),
-                api.set_scale(made.key, 2),
                 fenced.raw(Widget.kind).replace(widget(namespace, "one", count=2).to_raw()),
             ]
             for each in tries:
@@ -178,23 +177,6 @@ async def test_of_two_writers_of_a_status_the_one_that_read_too_early_is_refused
         with pytest.raises(Conflict, match="the object has been modified"):
             await api.write_status(made, WidgetStatus(phase="second"))
         assert (await api.get(made.key)).status == WidgetStatus(phase="first")
-
-
-async def test_the_scale_is_read_and_written_by_its_subresource(api_server: ApiServer, namespace: str) -> None:
-    async with connected(api_server) as client:
-        await install(client, Widget)
-        api = client.of(Widget)
-        raw: dict[str, Any] = widget(namespace, "one").to_raw()
-        raw["spec"] = {"replicas": 2}
-        made = await client.raw(Widget.kind).create(raw)
-        key = Key(namespace, "one")
-        assert await api.get_scale(key) == 2
-        await api.set_scale(key, 5)
-        assert (await api.get(key)).spec.replicas == 5
-        assert await api.get_scale(key) == 5
-        with pytest.raises(Conflict):
-            await api.set_scale(key, 6, resource_version=made["metadata"]["resourceVersion"])
-        assert await api.get_scale(key) == 5
 
 
 async def test_a_raw_object_is_replaced_where_nobody_changed_it(api_server: ApiServer, namespace: str) -> None:

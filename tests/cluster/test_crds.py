@@ -30,7 +30,7 @@ from tests.unit.api.gadget import Gadget, OldGadget
 ROOT = Path(__file__).parents[2]
 BASES = ROOT / "config" / "crd" / "bases"
 KINDS = {each.kind.kind: each.kind for each in (FlashJob, Instance, Gadget)}
-SAMPLES = sorted((ROOT / "config" / "samples").glob("*flashjob*.yaml"))
+SAMPLES = sorted((ROOT / "config" / "samples").rglob("*flashjob*.yaml"))
 
 
 def install(api_server: ApiServer, crd: RawObject) -> str:

@@ -137,9 +137,9 @@ def local() -> Iterator[LocalPlane]:
 def real(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The real one, with the kind that the scenarios play with, and with our node."""
     _install(cluster)
-    user = "nobody" if os.geteuid() == 0 else None
+    ids = "1000-9999" if os.geteuid() == 0 else None
     images = {SHELL: ["/bin/sh", "-c"], FLASHER_IMAGE: FLASHER_COMMAND}  # the latter is known to `edgewright up`
-    node = RunningNode(cluster, tmp_path_factory.mktemp("node"), name=EDGE, user=user, images=images)
+    node = RunningNode(cluster, tmp_path_factory.mktemp("node"), name=EDGE, ids=ids, images=images)
     try:
         node.start()
         yield cluster

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from edgewright.local import schema
 from tests.harness import ControlPlane, RequestError
+from tests.unit.local.schema import cost_cases
 from tests.unit.local.schema import rule_cases as cases
 
+COSTS = cost_cases.CASES
 GROUP = "local-rules.example.io"
 COMPILED = schema.compile(cases.SCHEMA)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -104,3 +107,22 @@ def outline(cause: tuple[str, str, str]) -> tuple[str, str, str]:
     reason, message, field = cause
     before, compiled, _ = message.partition("compilation failed: ")
     return reason, before + compiled, field
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_a_rule_that_could_take_too_long_is_refused_by_both(cluster: ControlPlane, name: str) -> None:
+    """With the same reason and field, and a factor of the same order where one is named."""
+    held, taken = COSTS[name]
+    real = real_causes(cluster, "POST", CRDS, definition("costs", ("v1", cost_cases.root(held))))
+    path = "spec.validation.openAPIV3Schema"  # as the real server says where there is one version
+    ours = sorted((each.reason, each.message, each.field) for each in schema.rules_faults(cost_cases.root(held), path))
+    assert (not real, not ours) == (taken, taken), (real, ours)
+    # Of rules that are equally dear the real server names any four.
+    named = [
+        [(reason, "" if "contributed" in said else field) for reason, said, field in each] for each in (real, ours)
+    ]
+    assert named[0] == named[1]
+    for theirs, own in zip(real, ours, strict=True):
+        pair = [re.search(r"factor of ([0-9.]+)x", each[1]) for each in (theirs, own)]
+        if pair[0] and pair[1]:
+            assert 0.1 < float(pair[0][1]) / float(pair[1][1]) < 10, (theirs, own)

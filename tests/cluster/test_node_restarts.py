@@ -23,7 +23,7 @@ SECONDS_FOR_ALL = 300
 def node(cluster: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningNode]:
     """A node of the test's own, because it is hurt."""
     name = f"edge-{abs(hash(request.node.name)) % 10**8}"
-    running = RunningNode(cluster, tmp_path, name=name, user="nobody" if os.geteuid() == 0 else None)
+    running = RunningNode(cluster, tmp_path, name=name, ids="1000-9999" if os.geteuid() == 0 else None)
     try:
         running.start()
         yield running

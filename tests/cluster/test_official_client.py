@@ -76,9 +76,9 @@ def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
             yield plane
         return
     cluster: ControlPlane = request.getfixturevalue("cluster")
-    user = "nobody" if os.geteuid() == 0 else None
+    ids = "1000-9999" if os.geteuid() == 0 else None
     images = {SHELL: ["/bin/sh", "-c"]}
-    node = RunningNode(cluster, tmp_path_factory.mktemp("node"), name=NODE, user=user, images=images)
+    node = RunningNode(cluster, tmp_path_factory.mktemp("node"), name=NODE, ids=ids, images=images)
     try:
         node.start()
         yield cluster

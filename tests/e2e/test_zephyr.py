@@ -69,8 +69,8 @@ async def flash(driver: Driver, board: str, content: bytes, seen: Seen, *, facts
     before = await awake(driver, board)
     image = firmware(content)
     facts = facts or driver.check(image, before)
-    await driver.flash(image, board, before, seen.around())
-    return await driver.verify(board, before, facts.version, facts, seen.around())
+    handover = await driver.flash(image, board, before, seen.around())
+    return await driver.verify(board, before, facts.version, facts, seen.around(), handover=handover)
 
 
 async def started(board: Board) -> None:

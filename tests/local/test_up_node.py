@@ -49,6 +49,23 @@ def test_a_pod_that_was_created_runs_and_its_log_is_shown(own_plane: LocalPlane)
 
 
 @pytest.mark.parametrize("own_plane", [NODE], indirect=True, ids=["with a node"])
+def test_a_pod_has_its_own_host_name_and_finds_services_by_variables_and_names(own_plane: LocalPlane) -> None:
+    ports = [{"port": 80}]
+    for name, address in (("ring", {"clusterIP": "None"}), ("web", {})):
+        given = {"selector": {"app": "ring"}, "ports": ports, "publishNotReadyAddresses": True, **address}
+        own_plane.request("POST", "/api/v1/namespaces/default/services", {"metadata": {"name": name}, "spec": given})
+    script = "uname -n; echo $WEB_SERVICE_PORT $RING_SERVICE_PORT; until getent hosts one.ring; do sleep 0.1; done"
+    container = {"name": "main", "image": "hello", "command": ["sh", "-c", script]}
+    spec = {"restartPolicy": "Never", "hostname": "one", "subdomain": "ring", "containers": [container]}
+    body = {"metadata": {"name": "names", "labels": {"app": "ring"}}, "spec": spec}
+    own_plane.request("POST", "/api/v1/namespaces/default/pods", body)
+    address = seen(own_plane, "names", "Succeeded")["status"]["podIP"]
+    name, port, found = own_plane.kubectl("logs", "names").stdout.splitlines()
+    assert (name, port, found.split()[0]) == ("one", "80", address)
+    assert os.uname().nodename != "one"
+
+
+@pytest.mark.parametrize("own_plane", [NODE], indirect=True, ids=["with a node"])
 def test_a_pod_goes_on_while_the_process_is_killed_and_is_found_again(own_plane: LocalPlane) -> None:
     own_plane.request("POST", PODS, pod("sleeper"))
     before = seen(own_plane, "sleeper", "Running")["status"]["containerStatuses"]

@@ -80,6 +80,7 @@ class Schema:
     `required`, `nullable` and `defaulted` are worked out from the field (no default; `None` among its types; a default
     that is not empty) and are set only to say otherwise: a struct often has to decode more than new objects may hold.
     A struct at its defaults counts as empty; with `defaulted=True` the server fills it in with everything inside it.
+    `absent` is what the operator takes where the field is absent: the description tells it, and no server fills it in.
     """
 
     min_length: int | None = None
@@ -99,6 +100,7 @@ class Schema:
     required: bool | None = None
     nullable: bool | None = None
     defaulted: bool | None = None
+    absent: Scalar | None = None
     list_type: Literal["atomic", "set", "map"] | None = None
     list_map_keys: tuple[str, ...] = ()
     map_type: Literal["atomic", "granular"] | None = None

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from edgewright.runtime.objects import Struct
+from edgewright.runtime.text import cut
 
 REPORT_LIMIT: Final = 4096
 """As many bytes as Kubernetes keeps of a termination message; a report is always shorter."""
@@ -139,10 +140,6 @@ class Protocol(StrEnum):
     """MCUboot devices by SMP over a serial line that is served on TCP."""
 
 
-DIALS_BACK: Final = frozenset({Protocol.ESP32})
-"""The protocols in which the device dials the flash Pod, which must have an address for it."""
-
-
 class Variable(StrEnum):
     """The environment of the flash Pod."""
 
@@ -181,6 +178,30 @@ class Variable(StrEnum):
     """`true`: the key in SIGNATURE_FOLDER must have signed the image."""
 
 
+class Phase(StrEnum):
+    """What a flasher does, one after the other; a report tells how long each took."""
+
+    INSPECT = "inspect"
+    """The device is asked what it is."""
+    FETCH = "fetch"
+    """The firmware is pulled and looked at."""
+    SEND = "send"
+    """The device gets it."""
+    VERIFY = "verify"
+    """The device restarts, and is asked until its answers prove something."""
+
+
+class Attestation(StrEnum):
+    """What the attestation service said of the device."""
+
+    NONE = ""
+    """It was not asked."""
+    RECOGNISED = "recognised"
+    REFUSED = "refused"
+    UNANSWERED = "unanswered"
+    """It gave no verdict."""
+
+
 class Report(Struct, frozen=True, kw_only=True):
     """The termination message of a flasher: what it did and what it saw."""
 
@@ -203,11 +224,19 @@ class Report(Struct, frozen=True, kw_only=True):
     """Whether a reboot was seen after the writing."""
     written: bool = False
     """Whether anything was sent to the device that may have changed it."""
-    attested: bool = False
-    """Whether the attestation service recognised it."""
+    attestation: Attestation = Attestation.NONE
+    sent: int = 0
+    """Bytes of firmware that were sent to the device."""
     seconds: float = 0.0
+    phases: dict[str, float] = {}
+    """How many seconds each phase took, by its name, as far as the run came."""
     log: tuple[str, ...] = ()
     """The last lines of the log, where it did not go well."""
+
+    @property
+    def attested(self) -> bool:
+        """Whether the attestation service recognised the device."""
+        return self.attestation is Attestation.RECOGNISED
 
 
 _MESSAGE_LIMIT: Final = 1024
@@ -217,12 +246,14 @@ _TEXTS: Final = ("digest", "image_version", "version_before", "version_after", "
 
 def encode_report(report: Report) -> bytes:
     """The report as JSON of less than 4,096 bytes, whatever a device made it hold: old log lines go first."""
-    texts = {name: _cut(getattr(report, name), _FIELD_LIMIT) for name in _TEXTS}
+    texts = {name: cut(_encodable(getattr(report, name)), _FIELD_LIMIT) for name in _TEXTS}
+    told = report.phases
     report = msgspec.structs.replace(
         report,
-        message=_cut(report.message, _MESSAGE_LIMIT),
+        message=cut(_encodable(report.message), _MESSAGE_LIMIT),
         log=tuple(map(_encodable, report.log[-LOG_LINES:])),
         seconds=report.seconds if math.isfinite(report.seconds) else 0.0,
+        phases={phase.value: told[phase] for phase in Phase if math.isfinite(told.get(phase, math.nan))},
         **texts,
     )
     while len(body := msgspec.json.encode(report)) >= REPORT_LIMIT:
@@ -240,11 +271,6 @@ def decode_report(text: str) -> Report | None:
         return msgspec.json.decode(text, type=Report)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-
-
-def _cut(text: str, length: int) -> str:
-    text = _encodable(text)
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _encodable(text: str) -> str:

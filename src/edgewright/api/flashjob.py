@@ -34,10 +34,16 @@ FINALIZER: Final = "application.flashjob.nbfc.io/flashjob-finalizer"
 """On a FlashJob while something of it runs; the original's name."""
 FIRST_FINALIZER: Final = "flashjob.finalizers.flashjob.nbfc.io"
 """What the original's first version put on its FlashJobs."""
+FINALIZERS: Final = frozenset({FINALIZER, FIRST_FINALIZER})
+"""The finalizers that the operator answers for."""
 ACCEPTED: Final = "Accepted"
 """The condition that says whether the spec can be acted on."""
 TLS_SECRET: Final = "ota-agent-tls"  # noqa: S105 - the name of a Secret
 """The Secret with the key whose certificate the published firmware pins, where a FlashJob names none."""
+DEFAULT_CONCURRENT: Final = 20
+DEFAULT_TIMEOUT: Final = 600
+DEFAULT_RETRIES: Final = 2
+DEFAULT_DISCOVERY_TIMEOUT: Final = 600
 
 DeviceName: TypeAlias = Annotated[str, Schema(min_length=1, max_length=MAX_DEVICE_NAME)]
 Name: TypeAlias = Annotated[str, Schema(max_length=253)]
@@ -142,17 +148,19 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     flashjob_pod_image: ImageReference | None = None
     """The container image of the flash Pod; where it is absent, Edgewright's own flasher."""
 
-    max_concurrent: Annotated[int | None, Schema(minimum=1, maximum=MAX_DEVICES)] = None
-    """How many devices are flashed at once; 20 where it is absent."""
+    max_concurrent: Annotated[int | None, Schema(minimum=1, maximum=MAX_DEVICES, absent=DEFAULT_CONCURRENT)] = None
+    """How many devices are flashed at once."""
 
-    timeout_seconds: Annotated[int | None, Schema(minimum=1, maximum=86_400)] = None
-    """How long one attempt on one device may take; 600 where it is absent."""
+    timeout_seconds: Annotated[int | None, Schema(minimum=1, maximum=86_400, absent=DEFAULT_TIMEOUT)] = None
+    """How long one attempt on one device may take."""
 
-    retries: Annotated[int | None, Schema(minimum=0, maximum=20)] = None
-    """How often a device whose flash failed is tried again; 2 where it is absent."""
+    retries: Annotated[int | None, Schema(minimum=0, maximum=20, absent=DEFAULT_RETRIES)] = None
+    """How often a device whose flash failed is tried again."""
 
-    discovery_timeout_seconds: Annotated[int | None, Schema(minimum=0, maximum=604_800)] = None
-    """How long to wait for a device that nobody has discovered; 600 where it is absent."""
+    discovery_timeout_seconds: Annotated[
+        int | None, Schema(minimum=0, maximum=604_800, absent=DEFAULT_DISCOVERY_TIMEOUT)
+    ] = None
+    """How long to wait for a device that nobody has discovered."""
 
     paused: bool | None = None
     """While true no further device is started; those under way finish."""
@@ -169,8 +177,8 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     exposure: Annotated[str | None, Schema(enum=Exposure, nullable=False)] = None
     """How devices reach the flash Pod: LoadBalancer or None; absent: as the device's protocol needs it."""
 
-    tls_secret_name: Annotated[str | None, Schema(max_length=253)] = None
-    """The Secret with tls.crt, which the firmware pins, and tls.key; ota-agent-tls where it is absent."""
+    tls_secret_name: Annotated[str | None, Schema(max_length=253, absent=TLS_SECRET)] = None
+    """The Secret with tls.crt, which the firmware pins, and tls.key."""
 
     firmware_pull_secret: Annotated[str | None, Schema(max_length=253)] = None
     """The Secret (kubernetes.io/dockerconfigjson) with the credentials for the firmware's registry."""
@@ -190,6 +198,32 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
         if isinstance(self.uuid, str):
             return (self.uuid,)
         return self.uuid or ()
+
+    @property
+    def concurrency(self) -> int:
+        """How many devices are flashed at once."""
+        return self.max_concurrent or DEFAULT_CONCURRENT
+
+    @property
+    def timeout(self) -> int:
+        """How many seconds one attempt on one device may take."""
+        return DEFAULT_TIMEOUT if self.timeout_seconds is None else self.timeout_seconds
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts on a device there may be."""
+        return 1 + (DEFAULT_RETRIES if self.retries is None else self.retries)
+
+    @property
+    def discovery_timeout(self) -> int:
+        """How many seconds a device that nobody has discovered is waited for."""
+        seconds = self.discovery_timeout_seconds
+        return DEFAULT_DISCOVERY_TIMEOUT if seconds is None else seconds
+
+    @property
+    def tls_secret(self) -> str:
+        """The name of the Secret with the key whose certificate the firmware pins."""
+        return self.tls_secret_name or TLS_SECRET
 
 
 class DeviceState(StrEnum):
@@ -225,8 +259,11 @@ class FlashedDevice(Struct, frozen=True, kw_only=True):
     attempts: int = 0
     """How many attempts there were."""
 
+    host_endpoint: Annotated[str, Schema(max_length=MAX_ENDPOINT)] = ""
+    """Its own address."""
+
     address: Annotated[str, Schema(max_length=253)] = ""
-    """The address at which it finds its flash Pod."""
+    """The external address at which it finds its flash Pod, while it has one."""
 
     drifted: bool = False
     """Whether it runs something else since."""
@@ -263,7 +300,7 @@ class FlashJobStatus(Struct, frozen=True, kw_only=True):
     """What happened last, in a sentence for people."""
 
     host_endpoint: Annotated[str, Schema(max_length=MAX_ENDPOINT)] = ""
-    """The address of the device that was flashed."""
+    """The address of the device; of several, of the one that was started or ended last."""
 
     completed_uuids: Annotated[tuple[DeviceName, ...], Schema(max_items=MAX_DEVICES)] = msgspec.field(
         default=(), name="completedUUIDs"

@@ -23,7 +23,7 @@ HEADER = f"""{GENERATED}
 """
 
 
-class _ReadableDumper(yaml.SafeDumper):
+class ReadableDumper(yaml.SafeDumper):
     """Block style with indented lists, and every value written out where it is used."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
@@ -39,12 +39,12 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
-_ReadableDumper.add_representer(str, _text)
+ReadableDumper.add_representer(str, _text)
 
 
 def render(document: RawObject) -> str:
     """One object as YAML, in the order of its keys."""
-    return yaml.dump(document, Dumper=_ReadableDumper, sort_keys=False, allow_unicode=True, width=118)
+    return yaml.dump(document, Dumper=ReadableDumper, sort_keys=False, allow_unicode=True, width=118)
 
 
 def manifests() -> dict[str, str]:

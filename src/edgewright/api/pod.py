@@ -115,6 +115,15 @@ class Pod(Resource, frozen=True, kw_only=True):
         states = [status.state for status in self._statuses]
         return any(state.running or (state.terminated and state.terminated.started_at) for state in states)
 
+    @property
+    def starting(self) -> float | None:
+        """How many seconds it took from its creation until the first of its containers ran; None where none did."""
+        running = (status.state.running for status in self._statuses)
+        ended = (status.state.terminated for status in self._statuses)
+        times = [state.started_at for state in (*running, *ended) if state is not None and state.started_at is not None]
+        created = self.metadata.creation_timestamp
+        return max(0.0, (min(times) - created).total_seconds()) if times and created is not None else None
+
     def terminated(self, container: str) -> ContainerTerminated | None:
         """How the named container, an init container or not, ended, or None while it has not."""
         for status in self._statuses:

@@ -22,7 +22,7 @@ from edgewright.runtime.objects import Condition, ObjectMeta, Resource
 
 JsonSchema: TypeAlias = dict[str, Any]
 
-_ANY_TYPE = frozenset({"required", "nullable", "defaulted"})
+_ANY_TYPE = frozenset({"required", "nullable", "defaulted", "absent"})
 _STRING = frozenset({"min_length", "max_length", "pattern", "format", "enum", "rules"})
 _NUMBER = frozenset(
     {"minimum", "maximum", "exclusive_minimum", "exclusive_maximum", "multiple_of", "format", "enum", "rules"}
@@ -99,11 +99,6 @@ def kind_schema(kind: type[Resource]) -> JsonSchema:
     return schema
 
 
-def struct_schema(struct: type[msgspec.Struct]) -> JsonSchema:
-    """The schema of one struct."""
-    return _struct_schema(struct, Schema(), _Place(struct))
-
-
 def _struct_schema(struct: type[msgspec.Struct], says: Schema, place: _Place) -> JsonSchema:
     if struct in place.inside:
         raise place.error(f"{struct.__qualname__} holds itself, and a structural schema cannot repeat")
@@ -139,6 +134,8 @@ def _struct_schema(struct: type[msgspec.Struct], says: Schema, place: _Place) ->
 
 def _field_schema(field: msgspec.structs.FieldInfo, resolved: _Resolved, description: str, place: _Place) -> JsonSchema:
     schema = _value_schema(resolved, place)
+    if description and resolved.says.absent is not None:
+        description = f"{description.removesuffix('.')}; {resolved.says.absent} where it is absent."
     if description:
         schema["description"] = description
     default = _server_default(field, resolved.says, place)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
@@ -35,10 +36,15 @@ _COMMANDS: Final = {
     "up": "up",
     "run": "run",
     "demo": "demo",
+    "console": "console",
     "node": "node",
+    "agent": "agent",
+    "gateway": "gateway",
+    "edge": "app",
     "simulate": "simulate",
     "backup": "backup",
     "crds": "app",
+    "chart": "app",
     "version": "show",
 }
 
@@ -64,12 +70,21 @@ def command_line(*names: str) -> typer.Typer:
 
 def main() -> None:
     """The console script."""
+
+    def line() -> None:
+        # Anything but a command, such as a slip or --help, is answered with a look at all of them.
+        command_line(*(name for name in sys.argv[1:2] if name in _COMMANDS))()
+
+    guard("edgewright", line)
+
+
+def guard(program: str, line: Callable[[], object]) -> None:
+    """Runs a command line; what it raises becomes one sentence and an exit code, which is all that its user sees."""
     logs.setup(level="warning", format="text")
     _watch_output()
     try:
         try:
-            # Anything but a command, such as a slip or --help, is answered with a look at all of them.
-            command_line(*(name for name in sys.argv[1:2] if name in _COMMANDS))()
+            line()
         except SystemExit:
             sys.stdout.flush()  # Python would do it at its exit, too late for a sentence when it fails
             raise
@@ -79,15 +94,15 @@ def main() -> None:
         _forget_output()
         # A reader that has seen enough (`| head`, say) wants no sentence.
         if not isinstance(error.reason, BrokenPipeError):
-            print(f"edgewright: {error}", file=sys.stderr)
+            print(f"{program}: {error}", file=sys.stderr)
         sys.exit(1)
     except OSError as error:
         what = f"{error.filename}: " if error.filename is not None else ""
-        print(f"edgewright: {mask(what)}{error.strerror or error}", file=sys.stderr)
+        print(f"{program}: {mask(what)}{error.strerror or error}", file=sys.stderr)
         sys.exit(1)
     except (ConfigError, Failed, KubernetesError) as error:
         said = " ".join(str(error).splitlines())  # what others say of a failure may have several lines
-        print(f"edgewright: {mask(said)}", file=sys.stderr)
+        print(f"{program}: {mask(said)}", file=sys.stderr)
         sys.exit(exit_code(error))
 
 

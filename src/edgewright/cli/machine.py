@@ -12,12 +12,15 @@ import shlex
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from edgewright.cli.failure import Failed
 from edgewright.local import names
+
+if TYPE_CHECKING:
+    from edgewright.local.node.pod_ids import PodIds
 
 Data: TypeAlias = Annotated[
     Path | None,
@@ -46,6 +49,16 @@ Addresses: TypeAlias = Annotated[
     ),
 ]
 
+PodIdRange: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--pod-ids",
+        metavar="FIRST-LAST",
+        help="Where this runs as root: the ids of users and groups that Pods may have, which nobody else here uses.",
+        show_default=False,
+    ),
+]
+
 # What a certificate takes for a name, without `system:node:`.
 _MAX_NODE_NAME: Final = 52
 _LAST_PORT: Final = 65_535
@@ -67,6 +80,18 @@ def home(*, instead: str) -> Path:
         return Path("~").expanduser().absolute()
     except RuntimeError:
         raise Failed(f"the home directory of this user is not known: set HOME, or {instead}") from None
+
+
+def pod_ids(text: str) -> PodIds:
+    """The users and groups that Pods may have."""
+    from edgewright.local.node import pod_ids as ids  # noqa: PLC0415 - other commands need none of it
+
+    if not text:
+        return ids.PodIds()
+    try:
+        return ids.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--pod-ids") from None
 
 
 def images(given: Sequence[str] | None) -> dict[str, list[str]]:

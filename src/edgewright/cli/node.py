@@ -12,9 +12,10 @@ import ssl
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from yarl import URL
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.cli import machine, operator_options
@@ -26,8 +27,10 @@ from edgewright.runtime import Client, Manager, config
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.tls import ConfigError, Pem, certificates_in, read_bytes
 
+if TYPE_CHECKING:
+    from edgewright.local.node.pod_ids import PodIds
+
 # Whom Pods run as where the node runs as root: somebody who owns nothing.
-_POD_USER: Final = "nobody"
 
 
 def node(
@@ -48,6 +51,7 @@ def node(
         ),
     ] = None,
     image: machine.Images = None,
+    pod_ids: machine.PodIdRange = "",
     addresses: Annotated[
         str,
         typer.Option(
@@ -80,14 +84,23 @@ def node(
     """Run the Pods of one node as processes on this machine, until Ctrl-C. Its Pods go on, and are found again."""
     called = machine.node_name(name, option="--name")
     images = {FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **machine.images(image)}
-    given = machine.addresses(addresses)
+    given, ids = machine.addresses(addresses), machine.pod_ids(pod_ids)
     (reached,) = machine.addresses(address, option="--address", most=1)
     settings = config.load(kubeconfig=kubeconfig, context=context)
     directory = machine.data_directory(data, called="edgewright-node")
     with locked(directory):
         tls = log_tls(directory, called, reached, client_ca=client_ca, certificate=certificate)
         asyncio.run(
-            run(settings, name=called, directory=directory, images=images, addresses=given, address=reached, tls=tls)
+            run(
+                settings,
+                name=called,
+                directory=directory,
+                images=images,
+                addresses=given,
+                address=reached,
+                tls=tls,
+                ids=ids,
+            )
         )
 
 
@@ -100,6 +113,7 @@ async def run(
     addresses: tuple[str, ...],
     address: str,
     tls: ssl.SSLContext | None,
+    ids: PodIds | None = None,
 ) -> None:
     """Runs the node, and the Services where they are asked for, until a signal comes."""
     from edgewright.local.node import Node  # noqa: PLC0415 - other commands need none of it
@@ -117,7 +131,8 @@ async def run(
                 log_tls=tls,
                 listen=address,
                 covered=[directory],
-                user=_POD_USER if os.geteuid() == 0 else None,
+                ids=ids,
+                environment=api_server_variables(settings.server),
             )
             parts = [asyncio.create_task(runs.run(), name="node")]
             if addresses:
@@ -128,6 +143,17 @@ async def run(
                 parts.append(asyncio.create_task(manager.run(), name="services"))
             parts.append(asyncio.create_task(announce(runs.ready(), name, settings.server), name="announcement"))
             await until(stop, parts)
+
+
+def api_server_variables(server: str) -> dict[str, str]:
+    """Where Pods find the API server: where the node finds it, because no cluster address leads anywhere here.
+
+    Empty where a Pod could not use it: what it is given in a cluster says a host and a port, and means TLS.
+    """
+    url = URL(server)
+    if url.scheme != "https" or not url.host or url.path.strip("/"):
+        return {}
+    return {"KUBERNETES_SERVICE_HOST": url.host, "KUBERNETES_SERVICE_PORT": str(url.port)}
 
 
 async def announce(ready: Awaitable[None], name: str, server: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
@@ -46,6 +47,16 @@ Controllers: TypeAlias = Annotated[
         "--controllers",
         metavar="NAME[,NAME]",
         help="What to do, of flashjob, flux, edge and charts; default: everything whose kinds are there.",
+        show_default=False,
+    ),
+]
+Watches: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--watches",
+        "--watches-file",
+        metavar="FILE",
+        help="Serve the kinds in this file by their Helm charts, in the namespaces of $WATCH_NAMESPACE or in all.",
         show_default=False,
     ),
 ]

@@ -80,6 +80,7 @@ def up(
     ] = False,
     addresses: machine.Addresses = "",
     image: machine.Images = None,
+    pod_ids: machine.PodIdRange = "",
     no_node: Annotated[bool, typer.Option("--no-node", help="Serve the API only, and run no Pods.")] = False,
     node_name: Annotated[
         str | None,
@@ -101,7 +102,7 @@ def up(
     """Serve a Kubernetes API on this machine and run its Pods as processes, until Ctrl-C. Nothing is lost by a stop."""
     where = read_listen(listen)
     directory = machine.data_directory(data)
-    images, given = machine.images(image), machine.addresses(addresses)
+    images, given, ids = machine.images(image), machine.addresses(addresses), machine.pod_ids(pod_ids)
     chosen = operator_options.settings(
         plain_registries=plain_registry,
         attestation=attestation,
@@ -128,6 +129,7 @@ def up(
         images={FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **images},
         told=operator_options.TOLD,
         addresses=given,
+        pod_ids=ids,
     )
     file = kubeconfig_file(kubeconfig, directory, merge=merge)
     opening = control_plane.open(settings)

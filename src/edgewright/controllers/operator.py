@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
-from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, Capability
+from edgewright.api.capabilities import CAPABILITIES, CHARTS, EDGE, FLASHJOB, FLUX, Capability
 from edgewright.api.probe import Asks
+from edgewright.controllers.edgedevice.device_loop import EdgeDevices
+from edgewright.controllers.edgedevice.request_loop import SignedRequests
+from edgewright.controllers.edgedevice.set_loop import add_sets
+from edgewright.controllers.edgeworkload.workload_loop import add_workloads
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
 from edgewright.controllers.flashjob.job_loop import add_jobs
-from edgewright.controllers.flashjob.original import Original
+from edgewright.controllers.flashjob.legacy.takeover import Takeover
 from edgewright.controllers.inventory.instance_loop import add_inventory
+from edgewright.controllers.minicluster.loop import add_miniclusters
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.manager import Manager
@@ -42,10 +47,33 @@ def add_controllers(
 def _add_flashjob(manager: Manager, settings: Settings, clock: Clock, asks: Asks | None) -> None:
     add_inventory(manager, settings, clock, asks=asks)
     context = Context(manager, settings, clock)
-    original = Original(context.client, clock, every=settings.timing.original_every)
-    add_flashes(manager, context, original=original)
-    add_jobs(manager, context, original=original)
+    takeover = Takeover(context)
+    add_flashes(manager, context, predecessor=takeover)
+    add_jobs(manager, context, takeover)
+
+
+def _add_flux(manager: Manager, settings: Settings, clock: Clock, _asks: Asks | None) -> None:
+    add_miniclusters(manager, settings, clock)
+
+
+def _add_charts(manager: Manager, settings: Settings, clock: Clock, _asks: Asks | None) -> None:
+    from edgewright.controllers.chart.operator import add_charts  # noqa: PLC0415 - as below
+
+    if settings.charts is not None:
+        add_charts(manager, settings.charts, clock)
+
+
+def _add_edge(manager: Manager, settings: Settings, clock: Clock, _: Asks | None) -> None:
+    EdgeDevices(manager, settings, clock).add(manager)
+    SignedRequests(manager, clock).add(manager)
+    add_sets(manager, clock)
+    add_workloads(manager, clock)
 
 
 # A capability whose controllers need a library of their own imports them in its function: others need none of it.
-_ADD: Final[Mapping[str, Add]] = {FLASHJOB.name: _add_flashjob}
+_ADD: Final[Mapping[str, Add]] = {
+    FLASHJOB.name: _add_flashjob,
+    FLUX.name: _add_flux,
+    EDGE.name: _add_edge,
+    CHARTS.name: _add_charts,
+}

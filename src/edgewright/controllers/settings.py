@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
 
-ORIGINAL_LEASE: Final = "338c7440.flashjob.nbfc.io"
-"""The leader Lease of the original operator, in whichever namespace it runs."""
+if TYPE_CHECKING:
+    from edgewright.controllers.chart.settings import ChartSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,8 @@ class Timing:
     """What nobody tells us (a Secret that was missing, a node that is silent) is looked at again so often."""
     original_every: float = 5.0
     """The original's Lease is looked at no more often, and only while something starts or is under way."""
+    disconnect_grace: float = 600.0
+    """So long an EdgeDevice that is being deleted waits for its device to ask, and to be told to disconnect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,4 +55,10 @@ class Settings:
     """The URL of the attestation service, where it is not found by the Service's environment variable."""
     probe: bool = False
     """Whether Devices that discovery does not tell of are asked what they run, from where the operator runs."""
+    claim_buckets: bool = True
+    """Whether each EdgeDevice that names no bucket gets an ObjectBucketClaim, where that kind is installed."""
+    bucket_class: str = "openshift-storage.noobaa.io"
+    """The storage class of those claims."""
     timing: Timing = Timing()
+    charts: ChartSettings | None = None
+    """Which kinds charts serve, where they do."""

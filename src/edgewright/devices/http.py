@@ -1,37 +1,36 @@
-"""A light HTTP/1.1 client for devices, attestation services and registries: plain or TLS, whole or streamed answers.
+"""HTTP for devices, attestation services and registries: by URL, plain or TLS, whole or streamed answers.
 
-Drivers call `request`; what asks one server several times holds a `Session`, which keeps its connections. Whatever
-goes wrong is an OSError with a sentence. It retries nothing (but a kept connection that had gone stale), follows no
-redirect, keeps no cookie, and reads no more of an answer than the caller allows.
+A thin use of `runtime.http`, with limits for servers that nobody trusts. Drivers call `request`; what asks one server
+several times holds a `Session`, which keeps its connections. Whatever goes wrong is an OSError with a sentence. It
+retries nothing (but a kept connection that had gone stale), follows no redirect, keeps no cookie, and reads no more of
+an answer than the caller allows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
-from edgewright.runtime.http_parser import Answer, AnswerParser
+from edgewright.runtime.http import Connection, StaleError, Stream, connect
+from edgewright.runtime.http_parser import Answer
 
 __all__ = ["Answer", "Incoming", "Origin", "Session", "TooLong", "origin_of", "request"]
 
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 30.0
 MAX_BODY: Final = 1 << 20
-_CHUNK: Final = 64 << 10
+
+T = TypeVar("T")
 
 
 class TooLong(OSError):
     """The body of an answer is longer than the caller allows."""
-
-
-class _Stale(ConnectionResetError):
-    """A kept connection broke before anything of the answer came: the server had closed it meanwhile."""
 
 
 class Origin(NamedTuple):
@@ -89,11 +88,12 @@ class Incoming:
     status: int
     headers: dict[str, str]
     """Their names are in lower case."""
-    _exchange: _Exchange
+    _stream: Stream
+    _idle: float
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives; OSError where it breaks off."""
-        while data := await self._exchange.more():
+        while data := await _patiently(self._stream.read(self._idle), self._idle):
             yield data
 
     async def read(self, limit: int) -> bytes:
@@ -117,7 +117,7 @@ class Session:
         self._tls = tls
         self._connect_seconds = connect
         self._idle_seconds = idle
-        self._kept: dict[Origin, _Connection] = {}
+        self._kept: dict[Origin, Connection] = {}
 
     async def request(
         self,
@@ -140,19 +140,21 @@ class Session:
         origin = origin_of(url)
         wire = _request_head(method, url, origin, headers or {}, body)
         # Nobody knows whether a server acted before it closed a kept connection: only what changes nothing goes there.
-        kept = self._kept.pop(origin, None) if method == "GET" else None
-        if kept is not None:
+        connection = self._kept.pop(origin, None) if method == "GET" else None
+        if connection is not None and connection.usable:
             try:
-                exchange = await self._begin(kept, wire)
-            except _Stale:
-                kept = None
-        if kept is None:
-            exchange = await self._begin(await self._connect(origin), wire)
-        connection = exchange.connection
+                answer, stream = await self._ask(connection, wire)
+            except StaleError:
+                connection = None
+        else:
+            connection = None
+        if connection is None:
+            connection = await self._connect(origin)
+            answer, stream = await self._ask(connection, wire)
         try:
-            yield Incoming(status=exchange.status, headers=exchange.headers, _exchange=exchange)
+            yield Incoming(status=answer.status, headers=answer.headers, _stream=stream, _idle=self._idle_seconds)
         finally:
-            if exchange.reusable and origin not in self._kept:
+            if stream.read_whole and connection.usable and origin not in self._kept:
                 self._kept[origin] = connection
             else:
                 connection.abort()
@@ -172,115 +174,29 @@ class Session:
     ) -> None:
         await self.close()
 
-    async def _begin(self, connection: _Connection, wire: bytes) -> _Exchange:
-        exchange = _Exchange(connection, idle=self._idle_seconds)
-        try:
-            await exchange.ask(wire)
-        except BaseException:
-            connection.abort()
-            raise
-        return exchange
+    async def _ask(self, connection: Connection, wire: bytes) -> tuple[Answer, Stream]:
+        return await _patiently(connection.open(wire), self._idle_seconds)
 
-    async def _connect(self, origin: Origin) -> _Connection:
+    async def _connect(self, origin: Origin) -> Connection:
         context = None
         if origin.scheme == "https":
             self._tls = context = self._tls or ssl.create_default_context()
         name = origin.host if context is not None else None
         try:
             async with asyncio.timeout(self._connect_seconds):
-                reader, writer = await asyncio.open_connection(
-                    origin.host, origin.port, ssl=context, server_hostname=name, limit=_CHUNK
-                )
+                return await connect(origin.host, origin.port, tls=context, server_name=name)
         except TimeoutError:
             raise TimeoutError(f"{origin.authority} does not answer within {self._connect_seconds:g} s") from None
         except UnicodeError:  # by the encoding of international names
             raise OSError(f"{origin.host[:200]!r} is no host name") from None
-        return _Connection(reader, writer)
 
 
-class _Connection:
-    """A socket that is used by one exchange at a time."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-        self.served = 0
-
-    def abort(self) -> None:
-        """Ends it at once, without the farewell that TLS would exchange."""
-        self.writer.transport.abort()
-
-
-class _Exchange:
-    """One question and its answer."""
-
-    def __init__(self, connection: _Connection, *, idle: float) -> None:
-        self.connection = connection
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self._idle = idle
-        self._keep_alive = False
-        self._ended = False
-        self._body: list[bytes] = []
-        self._parser = AnswerParser(self._on_head, self._body.append, self._on_end)
-
-    @property
-    def reusable(self) -> bool:
-        """Whether the connection can take another question: the answer was read whole and the server stays."""
-        return self._ended and not self._body and self._keep_alive and not self.connection.reader.at_eof()
-
-    async def ask(self, wire: bytes) -> None:
-        """Sends the question and waits for the head of the answer."""
-        connection = self.connection
-        try:
-            connection.writer.write(wire)
-            async with self._patience():
-                await connection.writer.drain()
-            while not self.status:
-                await self._feed()
-        except OSError as error:
-            # A timeout is an OSError too, but then the server is there and slow.
-            if connection.served and not self.status and not isinstance(error, TimeoutError):
-                raise _Stale(str(error)) from error
-            raise
-        connection.served += 1
-
-    async def more(self) -> bytes:
-        """The next part of the body; empty at its end."""
-        while not self._body and not self._ended:
-            await self._feed()
-        data = b"".join(self._body)
-        self._body.clear()
-        return data
-
-    async def _feed(self) -> None:
-        async with self._patience():
-            data = await self.connection.reader.read(_CHUNK)
-        try:
-            if data:
-                self._parser.feed(data)
-                return
-            self._parser.end()
-        except ValueError as error:
-            raise ConnectionError(f"the answer is not HTTP: {error}" if data else str(error)) from None
-        if not self.status:
-            raise ConnectionResetError("the server closed the connection without an answer")
-
-    @asynccontextmanager
-    async def _patience(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(self._idle):
-                yield
-        except TimeoutError:
-            raise TimeoutError(f"the server says nothing for {self._idle:g} s") from None
-
-    def _on_head(self, status: int, headers: dict[str, str], keep_alive: bool) -> None:
-        if self.status:
-            raise ValueError("an answer follows that nobody asked for")
-        self.status, self.headers, self._keep_alive = status, headers, keep_alive
-
-    def _on_end(self) -> None:
-        self._ended = True
+async def _patiently(doing: Coroutine[Any, Any, T], seconds: float) -> T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await doing
+    except TimeoutError:
+        raise TimeoutError(f"the server says nothing for {seconds:g} s") from None
 
 
 def _request_head(method: str, url: str, origin: Origin, headers: Mapping[str, str], body: bytes) -> bytes:

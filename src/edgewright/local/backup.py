@@ -13,8 +13,8 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from edgewright.local.access.files import PRIVATE, sync_directory
 from edgewright.local.database import FORMAT, Database, StoreDamaged, StoreError
+from edgewright.runtime.files import PRIVATE, sync_directory
 
 
 def backup(data: Path, file: Path) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from edgewright.local.access.entrance import Entrance
 from edgewright.local.custom.crd_controller import Definitions
 from edgewright.local.kinds import Kinds
 from edgewright.local.node.node import Node
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.services import ServiceForwarder
 from edgewright.local.serving.listener import Listener, listen
 from edgewright.local.serving.objects import Objects
@@ -38,7 +38,6 @@ SERVICE_RANGE: Final = "127.96.0.0/16"
 """Where Services get their addresses from: loopback addresses, which work on this machine without any set-up."""
 _TRIM_SECONDS: Final = 60.0
 _RENEW_SECONDS: Final = 24 * 3600.0
-_POD_USER: Final = "nobody"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +57,8 @@ class Settings:
     """The images whose programs can do without mounts; see `Node`."""
     addresses: Sequence[str] = ()
     """Addresses of this machine that Services get; without any they get loopback addresses."""
+    pod_ids: PodIds = field(default_factory=PodIds)
+    """The users and groups that Pods may have where this process is root."""
 
 
 class Running:
@@ -174,7 +175,7 @@ def _add_node(running: Running, health: Health, settings: Settings, name: str, c
         told=settings.told,
         log_tls=running.entrance.node_logs(name),
         covered=[settings.data],
-        user=_POD_USER if os.geteuid() == 0 else None,
+        ids=settings.pod_ids,
         clock=clock,
     )
     registered = asyncio.create_task(node.ready())

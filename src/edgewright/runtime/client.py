@@ -53,14 +53,6 @@ class _Identified(msgspec.Struct, frozen=True, gc=False):
     metadata: _Identity = _Identity()
 
 
-class _ScaleSpec(msgspec.Struct, frozen=True, gc=False):
-    replicas: int = 0
-
-
-class _Scale(msgspec.Struct, frozen=True, gc=False):
-    spec: _ScaleSpec = _ScaleSpec()
-
-
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     """One line of a watch; the object is still JSON, because its type depends on the event's."""
 
@@ -331,21 +323,6 @@ class Api(Generic[T]):
             subresource="status",
         )
 
-    async def get_scale(self, key: Key) -> int:
-        """The number of replicas that is asked for, by the scale subresource."""
-        body = await self._transport.request("GET", self._path(key, "scale"))
-        try:
-            return _decode_scale(body).spec.replicas
-        except UNFIT as error:
-            raise Undecodable(f"scale of {self.kind} {key}: {error}") from error
-
-    async def set_scale(self, key: Key, replicas: int, *, resource_version: str = "") -> None:
-        """Asks for that many replicas, by the scale subresource."""
-        self._demand_condition("scale", resource_version, "", "scale")
-        change = conditional({"spec": {"replicas": replicas}}, resource_version=resource_version, uid="")
-        query = {"fieldManager": FIELD_MANAGER}
-        await self._send("PATCH", self._path(key, "scale"), query, change, _PATCH_TYPES[dict])
-
     # --- inside ----------------------------------------------------------------------------------------------------
 
     async def _send(
@@ -433,7 +410,6 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
 _decode_partial = msgspec.json.Decoder(Partial).decode
 _decode_identified = msgspec.json.Decoder(_Identified).decode
-_decode_scale = msgspec.json.Decoder(_Scale).decode
 _decode_raw_envelope = msgspec.json.Decoder(_Envelope[msgspec.Raw]).decode
 
 

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from edgewright.runtime.objects import Condition
+from edgewright.runtime.text import cut
 
 READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"
@@ -178,7 +179,7 @@ def _checked(new: Condition) -> Condition:
     if len(new.reason) > MAX_REASON or not _REASON.fullmatch(new.reason):
         raise ValueError(f"condition {new.type}: the reason must be one CamelCase word, not {new.reason[:80]!r}")
     if len(new.message) > MAX_MESSAGE:
-        return msgspec.structs.replace(new, message=new.message[: MAX_MESSAGE - 1] + "…")
+        return msgspec.structs.replace(new, message=cut(new.message, MAX_MESSAGE))
     return new
 
 

@@ -1,15 +1,14 @@
 """A small HTTP/1.1 client for one server: pooled connections, one request at a time on each, whole or streamed answers.
 
-`transport` is its only caller. It exists because it was measured: for the short JSON requests of an operator it needs
-little more than half the CPU time of aiohttp's client, which decides whether we are ahead of Go, and it lets the fence
-be asked directly before the bytes go out. It knows nothing of Kubernetes, retries nothing, follows no redirect, and
-keeps no cookie.
+`transport` uses it for the API server, `devices.http` for devices and registries. It exists because it was measured
+(`bench/http.py`): for the short JSON requests of an operator it needs little more than half the CPU time of aiohttp's
+client, which decides whether we are ahead of Go, and it lets the fence be asked directly before the bytes go out. It
+knows nothing of Kubernetes, retries nothing, follows no redirect, and keeps no cookie.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import time
 from base64 import b64encode
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from edgewright.runtime.happy_eyeballs import MakeSocket, dial, plain_socket
 from edgewright.runtime.http_parser import Answer, AnswerParser
 
 CONNECT_SECONDS = 10.0
@@ -68,6 +68,9 @@ class Connection(asyncio.Protocol):
         self._reusable = True
         self._served = 0
         self._answering = False
+        self._whole_errors = True
+        self._streamed = False
+        self._latest: Stream | None = None
 
     # --- for the caller ----------------------------------------------------------------------------------------------
 
@@ -103,9 +106,15 @@ class Connection(asyncio.Protocol):
 
     async def stream(self, request: bytes) -> tuple[Answer, Stream | None]:
         """Sends a request and waits for the head of the answer; with 200 its body follows as a stream."""
-        self._stream = Stream(self)
+        self._stream = stream = Stream(self)
         answer = await self.exchange(request)
-        return answer, self._stream
+        return answer, stream if self._streamed else None
+
+    async def open(self, request: bytes) -> tuple[Answer, Stream]:
+        """Sends a request and waits for the head of the answer; its body follows as a stream, whatever it says."""
+        self._whole_errors = False
+        self._stream = stream = Stream(self)
+        return await self.exchange(request), stream
 
     def abort(self) -> None:
         """Ends the connection at once, without the farewell that TLS would exchange."""
@@ -147,16 +156,23 @@ class Connection(asyncio.Protocol):
         """The connection is over."""
         self._reusable = False
         stale = self._served > 0 and not self._answering
-        self._fail(StaleError("it had been closed meanwhile") if stale else exc or ConnectionResetError(_CLOSED))
+        closed = _CLOSED if self._answering else f"{_CLOSED} without an answer"
+        self._fail(StaleError("it had been closed meanwhile") if stale else exc or ConnectionResetError(closed))
 
     # --- for the parser ----------------------------------------------------------------------------------------------
 
     def _on_head(self, status: int, headers: dict[str, str], keep_alive: bool) -> None:
+        if self._waiter is None:
+            error = "an answer follows that nobody asked for"
+            if self._latest is not None:
+                self._latest.spoil(ConnectionError(f"the answer is not HTTP: {error}"))
+            raise ValueError(error)
         self._status, self._headers = status, headers
         self._answering = True
         self._reusable = self._reusable and keep_alive
         if self._stream is not None:
-            if status == 200:
+            if status == 200 or not self._whole_errors:
+                self._streamed = True
                 self._resolve(Answer(status, headers, b""))
             else:
                 self._stream = None  # an error: its body is read whole
@@ -168,21 +184,20 @@ class Connection(asyncio.Protocol):
             self._body.append(data)
 
     def _on_end(self) -> None:
-        if self._stream is not None:
-            self._stream.finish(None)
-            return
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body = []
         self._idle_since = time.monotonic()
         self._served += 1
         self._answering = False
+        if self._stream is not None:
+            self._latest, self._stream = self._stream, None
+            self._latest.finish(None)
+            return
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._body = []
         self._resolve(Answer(self._status, self._headers, body))
 
     def _resolve(self, answer: Answer) -> None:
         waiter, self._waiter = self._waiter, None
-        if waiter is None:
-            self._reusable = False  # an answer that nobody asked for
-        elif not waiter.done():
+        if waiter is not None and not waiter.done():
             waiter.set_result(answer)
 
     def _fail(self, error: Exception) -> None:
@@ -214,12 +229,21 @@ class Stream:
             self._paused = True
             self._connection.pause(True)
 
+    @property
+    def read_whole(self) -> bool:
+        """Whether the answer has ended well, and all of it was read."""
+        return self._ended and self._error is None and not self._chunks
+
     def finish(self, error: Exception | None) -> None:
         """Nothing more will come; only the first word on it counts."""
         if not self._ended:
             self._ended = True
             self._error = error
             self._news.set()
+
+    def spoil(self, error: Exception) -> None:
+        """What came after the end shows that the answer cannot be trusted."""
+        self._error = self._error or error
 
     async def read(self, idle: float) -> bytes:
         """All that is here, waiting up to `idle` seconds for something; empty at the end of the answer."""
@@ -249,7 +273,7 @@ class Pool:
         *,
         size: int,
         tls: Callable[[], ssl.SSLContext | None],
-        make_socket: Callable[[int, int, int], socket.socket],
+        make_socket: MakeSocket,
     ) -> None:
         self._address = address
         self._tls = tls
@@ -315,31 +339,25 @@ class Pool:
             return await _secured(to_proxy.transport, context, name)
 
     async def _connect(self, host: str, port: int, tls: ssl.SSLContext | None, name: str | None) -> Connection:
-        sock = await self._dial(host, port)
-        try:
-            transport, connection = await asyncio.get_running_loop().create_connection(Connection, sock=sock)
-        except BaseException:
-            sock.close()
-            raise
-        return connection if tls is None else await _secured(transport, tls, name)
+        return await connect(host, port, tls=tls, server_name=name, make_socket=self._make_socket)
 
-    async def _dial(self, host: str, port: int) -> socket.socket:
-        """The first of a name's addresses that answers."""
-        loop = asyncio.get_running_loop()
-        problem: OSError = OSError(f"{host} has no address")
-        for family, kind, protocol, _, where in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            sock = self._make_socket(family, kind, protocol)
-            try:
-                await loop.sock_connect(sock, where)
-            except OSError as error:
-                sock.close()
-                problem = error
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return sock
-        raise problem
+
+async def connect(
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    server_name: str | None = None,
+    make_socket: MakeSocket = plain_socket,
+) -> Connection:
+    """A connection to whichever address of the host answers first; `server_name` is whom TLS must prove."""
+    sock = await dial(host, port, make_socket=make_socket)
+    try:
+        transport, connection = await asyncio.get_running_loop().create_connection(Connection, sock=sock)
+    except BaseException:
+        sock.close()
+        raise
+    return connection if tls is None else await _secured(transport, tls, server_name)
 
 
 def _tunnel_request(authority: str, proxy: SplitResult) -> bytes:

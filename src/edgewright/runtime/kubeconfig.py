@@ -15,8 +15,8 @@ from pathlib import Path
 import yaml
 
 from edgewright.runtime.tls import ConfigError, Pem, PemFile, PemSource, read_bytes
+from edgewright.runtime.yaml_loader import Loader
 
-_Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100
 
 
@@ -154,7 +154,7 @@ def parse(file: Path, content: bytes) -> Fields:
     try:
         if _depth(content) > _DEEPEST:
             raise ConfigError(f"{file}: is nested more deeply than a kubeconfig can be")
-        document = yaml.load(content, Loader=_Loader)  # noqa: S506 - a safe loader, the C one where there is one
+        document = yaml.load(content, Loader=Loader)  # noqa: S506 - a safe loader, the C one where there is one
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -170,7 +170,7 @@ def parse(file: Path, content: bytes) -> Fields:
 def _depth(content: bytes) -> int:
     """How deeply a YAML text is nested. PyYAML's C loader recurses without a limit and would end the process."""
     depth = deepest = 0
-    for event in yaml.parse(content, Loader=_Loader):
+    for event in yaml.parse(content, Loader=Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             deepest = max(depth, deepest)

@@ -22,7 +22,7 @@ import msgspec
 
 from edgewright.runtime.redaction import MASK, is_secret_name, mask
 
-Format: TypeAlias = Literal["auto", "json", "text"]
+Format: TypeAlias = Literal["auto", "json", "text", "zap"]
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 ROOT: Final = "edgewright"
@@ -178,11 +178,12 @@ def setup(
 ) -> None:
     """Send all logging of the process to `stream` (standard error); calling it again replaces what it did before.
 
-    `auto` is text on a terminal, JSON in a cluster, and text without colours elsewhere. Other libraries are heard from
-    warnings on, and from info on where `level` is debug.
+    `auto` is text on a terminal, JSON in a cluster, and text without colours elsewhere; `zap` is text on a terminal and
+    JSON with the keys of controller-runtime elsewhere. Other libraries are heard from warnings on, and from info on
+    where `level` is debug.
     """
-    if format not in {"auto", "json", "text"}:
-        raise ValueError(f"log format {format!r} is not known: use auto, json or text")
+    if format not in {"auto", "json", "text", "zap"}:
+        raise ValueError(f"log format {format!r} is not known: use auto, json, text or zap")
     if level not in LEVELS:
         raise ValueError(f"log level {level!r} is not known: use {', '.join(LEVELS)}")
     stream = sys.stderr if stream is None else stream
@@ -199,6 +200,8 @@ def setup(
 
 def _formatter(chosen: Format, level: Level, stream: TextIO, environ: Mapping[str, str]) -> logging.Formatter:
     terminal = stream.isatty()
+    if chosen == "zap" and not terminal:
+        return ZapFormatter()
     if chosen == "json" or (chosen == "auto" and not terminal and environ.get("KUBERNETES_SERVICE_HOST")):
         return JsonFormatter()
     colours = terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
@@ -229,6 +232,20 @@ class JsonFormatter(logging.Formatter):
                 "traceback": mask("".join(traceback.format_exception(error))),
             }
         return msgspec.json.encode(line).decode()
+
+
+class ZapFormatter(JsonFormatter):
+    """The same with the keys that controller-runtime writes: level, ts in seconds, logger, msg."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record."""
+        line = msgspec.json.decode(super().format(record))
+        known = {"level": line.pop("level"), "ts": record.created, "logger": line.pop("logger")}
+        return msgspec.json.encode({**known, "msg": line.pop("message"), **_without(line, "time")}).decode()
+
+
+def _without(line: dict[str, object], name: str) -> dict[str, object]:
+    return {key: value for key, value in line.items() if key != name}
 
 
 class TextFormatter(logging.Formatter):

@@ -70,6 +70,7 @@ class Manager:
         self._caches: dict[tuple[type[Resource], str, str], Cache[Any]] = {}
         self._controllers: list[Controller] = []
         self._at_stop: list[Callable[[], None]] = []
+        self._background: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
         self._stop = asyncio.Event()
         self.listening: dict[str, int] = {}
         """The ports that are served, by page, once `run` has begun."""
@@ -130,6 +131,15 @@ class Manager:
         self.client.transport.connections = max(1, sum(each.workers for each in self._controllers)) + 1
         return controller
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process does the work: it holds the lease, or there is none."""
+        return self.leadership is None or self.leadership.leading
+
+    def background(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Has `work` run next to the controllers while this process leads; it goes on until it is cancelled."""
+        self._background.append((name, work))
+
     def at_stop(self, call: Callable[[], None]) -> None:
         """Has `call` called when no new pass is started any more, to cut short what passes under way wait for."""
         self._at_stop.append(call)
@@ -164,6 +174,7 @@ class Manager:
         if self.leadership is not None:
             tasks.append(asyncio.create_task(self.leadership.hold(), name="lease"))
         tasks.append(asyncio.create_task(self.recorder.run(), name="events"))
+        tasks += [asyncio.create_task(work(), name=name) for name, work in self._background]
         passes = [asyncio.create_task(each.run(), name=f"controller {each.name}") for each in self._controllers]
         tasks += passes
         await self._finished(self._stop.wait(), unless=tasks)

@@ -33,13 +33,3 @@ def intent_changed(change: Change[Any]) -> bool:
         or old.annotations != new.annotations
         or old.finalizers != new.finalizers
     )
-
-
-def any_of(*predicates: Predicate) -> Predicate:
-    """Counts what at least one of them counts."""
-    return lambda change: any(predicate(change) for predicate in predicates)
-
-
-def all_of(*predicates: Predicate) -> Predicate:
-    """Counts what all of them count."""
-    return lambda change: all(predicate(change) for predicate in predicates)

@@ -127,6 +127,11 @@ class ClientTls(ssl.SSLContext):
         _load(successor, certificate, key)
         self._successor, self._presented = successor, presented
 
+    def without_certificate(self) -> ClientTls:
+        """A context that trusts the same authorities and presents nothing: the server knows its user by other means."""
+        trusted = None if self._authorities is None else Pem(origin="trusted", data=self._authorities.encode("ascii"))
+        return ClientTls(authorities=trusted, verify=self._verify)
+
     def can_check(self, name: str) -> bool:
         """Whether a server's certificate can be checked for this name at all."""
         try:

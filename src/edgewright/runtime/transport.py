@@ -100,7 +100,21 @@ class Transport:
         content_type: str = "application/json",
         timeout: float | None = None,
     ) -> bytes:
-        """Sends one request and returns the body of a 2xx answer; anything else is raised as a typed error.
+        """Sends one request and returns the body of a 2xx answer; anything else is raised as a typed error."""
+        answer = await self.exchange(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
+        return answer.body
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+    ) -> Answer:
+        """The same, with the status and the headers of the 2xx answer: for who must tell 201 from 200.
 
         429 and 503 with Retry-After were not carried out, so they are sent again after that time; a 401 once, with
         fresh credentials. A write that broke off is not repeated, because it may have happened; a GET on a connection
@@ -173,7 +187,7 @@ class Transport:
         body: bytes | None,
         content_type: str,
         limit: float,
-    ) -> bytes:
+    ) -> Answer:
         request = await self._request(method, path, query, body, content_type)
         fence = self.fence
         if fence is not None:
@@ -198,7 +212,7 @@ class Transport:
             raise cls(f"{described} at {self._prefix}: {_describe(error)}") from error
         self._count(method, str(answer.status))
         if answer.status < 300:
-            return answer.body
+            return answer
         raise _error(answer, f"{method} {path}")
 
     async def _request(

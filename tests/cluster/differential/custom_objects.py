@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from tests.cluster.differential.bodies import PARTIAL, PARTIAL_LIST, TABLE
@@ -26,6 +27,34 @@ from tests.cluster.differential.exchange import (
 _A = f"{WIDGETS}/a"
 _YAML = f"apiVersion: {GROUP}/v1\nkind: Widget\nmetadata:\n  name: a\nspec:\n  size: 2\n"
 _TWICE = json.dumps(widget(size=1)).replace('"size": 1', '"size": 1, "size": 2')
+
+
+_SCALARS = (
+    *(
+        "12:30:45",
+        "1:2",
+        "190:20:30.15",
+        "0777",
+        "08",
+        "0o17",
+        "0x1F",
+        "0b101",
+        "1_000",
+        "1__0",
+        "0_8",
+        "_1",
+        "+5",
+        "-0",
+    ),
+    *("1.5", "1.", ".5", "1e3", "1E+3", "1_0.5", "-.5", "9223372036854775807", "9" * 30),
+    *("y", "n", "Y", "N", "yes", "no", "on", "off", "True", "FALSE", "yEs", "~", "null", "Null", "nuLL"),
+    *("2001-01-01", "2001-12-14t21:59:43.10-05:00", "0x", "0b2", "-0x1F", "+0b1", "1e", "--1", "1 2", "=", "0.", "00"),
+)
+
+
+def scalars(words: Iterable[str]) -> str:
+    """A Widget in YAML with each of these as a value that is not quoted."""
+    return f"{_YAML}  free:\n" + "".join(f"    s{number}: {word}\n" for number, word in enumerate(words))
 
 
 def about(*steps: Step) -> Exchange:
@@ -63,6 +92,12 @@ CREATES: dict[str, Exchange] = {
     "with a field twice and a warning": about(post(f"{WIDGETS}?fieldValidation=Warn", _TWICE)),
     "with a field twice, whatever it is": about(post(f"{WIDGETS}?fieldValidation=Ignore", _TWICE)),
     "in YAML": about(post(WIDGETS, _YAML, "application/yaml")),
+    **{
+        f"in YAML, with the value {word}": about(post(WIDGETS, scalars([word]), "application/yaml"))
+        for word in _SCALARS
+    },
+    "in YAML, with each kind of value": about(post(WIDGETS, scalars(_SCALARS), "application/yaml")),
+    "in YAML, with a key in base 60": about(post(WIDGETS, f"{_YAML}  free:\n    1:30: a\n", "application/yaml")),
     "with a generated name": about(
         post(WIDGETS, {**widget(size=1), "metadata": {"generateName": "some-"}}),
     ),

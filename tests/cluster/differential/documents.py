@@ -54,6 +54,11 @@ DISCOVERY: dict[str, Exchange] = {
     "a core version that is not there": exchange(get("/api/v9")),
     "the paths": exchange(get("/"), select=_paths_below_groups),
     "a format of a document that is not served": exchange(get("/api/v1", "text/html")),
+    **{
+        f"a timeout that is none, at {path}": exchange(get(f"{path}?timeout=soon"))
+        for path in ("/version", "/readyz", "/livez", "/apis", "/api/v1", "/openapi/v3", "/none-has-this")
+    },
+    "a timeout without a unit, at /version": exchange(get("/version?timeout=5")),
     "POST to a group": exchange(post("/apis/coordination.k8s.io", {})),
     "DELETE of a list of kinds": exchange(Step(method="DELETE", path="/api/v1")),
 }

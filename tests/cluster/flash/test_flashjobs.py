@@ -20,6 +20,7 @@ from edgewright.api.flashjob import MAX_DEVICES, DeviceState
 from edgewright.api.manifests import render
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.job_loop import add_jobs
+from edgewright.controllers.flashjob.legacy.takeover import Takeover
 from edgewright.controllers.flashjob.progress import DeviceStanding
 from edgewright.controllers.flashjob.status import status_of
 from edgewright.controllers.settings import Settings
@@ -30,7 +31,7 @@ from tests.harness import ApiServer
 from tests.unit.controllers.flashjob.jobs_stage import QUICK, Flashing, condition, device, eventually, flash_job
 from tests.unit.runtime.fakeserver import running
 
-SAMPLES = sorted((Path(__file__).parents[3] / "config" / "samples").glob("*flashjob*.yaml"))
+SAMPLES = sorted((Path(__file__).parents[3] / "config" / "samples").rglob("*flashjob*.yaml"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -96,7 +97,7 @@ async def operating(api_server: ApiServer, namespace: str) -> AsyncIterator[Oper
     clock = SystemClock()
     manager = Manager(Client(config.load(kubeconfig=api_server.kubeconfig)), namespaces=[namespace], clock=clock)
     context = Context(manager, Settings(timing=QUICK), clock)
-    add_jobs(manager, context)
+    add_jobs(manager, context, Takeover(context))
     operator = Operating(api_server, namespace)
     async with running(manager.run()), running(operator.flash(context)):
         try:

@@ -20,7 +20,7 @@ from edgewright.api import FlashJob, Pod, Service
 from edgewright.api.device import Mark
 from edgewright.api.flash_pod import FLASHER_IMAGE, TLS_FOLDER, Variable
 from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, TLS_SECRET, FlashedDevice
-from edgewright.controllers.settings import ORIGINAL_LEASE
+from edgewright.controllers.flashjob.legacy.original import ORIGINAL_LEASE
 from edgewright.devices.simulated.device import Slot
 from edgewright.devices.simulated.firmware import esp_image, read_image
 from edgewright.devices.simulated.journal import Did
@@ -31,7 +31,7 @@ from edgewright.runtime.objects import Key, RawObject
 from tests.cluster.flash.stage import APPLICATION, LIAR, QUICK, Stage
 from tests.harness import ApiServer
 
-SAMPLES: Final = sorted((Path(__file__).parents[3] / "config" / "samples").glob("*flashjob*.yaml"))
+SAMPLES: Final = sorted((Path(__file__).parents[3] / "config" / "samples").rglob("*flashjob*.yaml"))
 PAUSES: Final = "slow:65536=1"
 """Makes the first device pause while it takes its firmware: that is where the stage can hold it."""
 CHECKED: Final = "checked, and not written by this run"
@@ -278,7 +278,7 @@ async def test_a_half_done_job_that_is_deleted_takes_all_with_it(flash_server: A
         pod = await original.idle_pod(uids[1], ["sleep", "3600"], terminationGracePeriodSeconds=1)
         await in_phase(stage, pod, "Running")
         stage.start_operator()
-        await shown(stage, uids[1], "is waited for")
+        await shown(stage, uids[1], "is still running")
         await stage.client.of(FlashJob).delete(Key(stage.namespace, "job"))
         await stage.until(stage.jobs_are_gone, "the job is gone")
         await stage.until_clean()

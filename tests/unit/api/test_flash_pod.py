@@ -11,18 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewright.api.flash_pod import (
-    DIALS_BACK,
     EXIT_CODES,
     INSPECTED_EXIT_CODE,
     LOG_LINES,
     REPORT_LIMIT,
+    Attestation,
     Outcome,
+    Phase,
     Protocol,
     Report,
     Variable,
     decode_report,
     encode_report,
 )
+from edgewright.api.protocols import TRAITS
 
 ANYTHING = st.text(max_size=3000)
 # What costs most in JSON: quotes, control characters, letters of several bytes, lone surrogates.
@@ -41,8 +43,10 @@ REPORTS = st.builds(
     certificate=TEXT,
     rebooted=st.booleans(),
     written=st.booleans(),
-    attested=st.booleans(),
+    attestation=st.sampled_from(Attestation),
+    sent=st.integers(0, 2**62),
     seconds=st.floats(),
+    phases=st.dictionaries(st.sampled_from([*Phase, "another"]), st.floats()),
     log=st.lists(TEXT, max_size=40).map(tuple),
 )
 PLAIN = st.text(alphabet=string.ascii_letters + string.digits + " .:-", max_size=100)
@@ -55,6 +59,8 @@ def test_a_report_is_always_valid_json_that_fits_and_is_read_back(report: Report
     assert isinstance(json.loads(body), dict)
     read = decode_report(body.decode())
     assert read is not None
+    assert (read.sent, read.phases) == (report.sent, {name: report.phases[name] for name in read.phases})
+    assert read.phases.keys() <= set(Phase)
     assert (read.outcome, read.rebooted, read.written, read.attested) == (
         report.outcome,
         report.rebooted,
@@ -126,8 +132,9 @@ def test_the_published_variables_keep_their_names_and_ours_have_our_prefix() -> 
     assert {each for each in Variable if not each.startswith("EDGEWRIGHT_")} == published
 
 
-def test_only_known_protocols_dial_back() -> None:
-    assert set(Protocol) >= DIALS_BACK
+def test_every_protocol_of_ours_says_its_traits() -> None:
+    assert set(TRAITS) == set(Protocol)
+    assert {protocol for protocol in Protocol if TRAITS[protocol].dials_back} == {Protocol.ESP32}
 
 
 def test_a_report_leaves_out_what_it_does_not_know() -> None:

@@ -14,7 +14,23 @@ from edgewright.api.manifests import GENERATED, differences, main, manifests, re
 
 BASES = Path(__file__).parents[3] / "config" / "crd" / "bases"
 FLASHJOBS = "application.flashjob.nbfc.io_flashjobs.yaml"
-FILES = [FLASHJOBS, "edgewright.dev_devices.yaml"]
+FILES = [
+    FLASHJOBS,
+    "edgewright.dev_devices.yaml",
+    "flux-framework.org_fluxes.yaml",
+    "flux-framework.org_fluxsetups.yaml",
+    *(
+        f"management.project-flotta.io_{plural}.yaml"
+        for plural in (
+            "edgedevices",
+            "edgedeployments",
+            "edgeworkloads",
+            "edgedevicegroups",
+            "edgedevicesets",
+            "edgedevicesignedrequest",
+        )
+    ),
+]
 
 
 def test_the_files_in_the_repository_are_what_the_structs_say() -> None:

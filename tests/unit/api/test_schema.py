@@ -11,7 +11,7 @@ import pytest
 
 from edgewright.api import FlashJob
 from edgewright.api.annotations import Rule, Schema
-from edgewright.api.schema import SchemaError, kind_schema, struct_schema
+from edgewright.api.schema import SchemaError, _Place, _struct_schema, kind_schema
 from edgewright.runtime.objects import Condition, ObjectMeta, Resource, Struct
 
 FREE = {"x-kubernetes-preserve-unknown-fields": True}
@@ -57,6 +57,11 @@ class Ruled(Struct, frozen=True, kw_only=True):
     object_schema: ClassVar[Schema] = Schema(rules=(Rule(rule="self.x > 0", message="x must be positive"),))
 
     x: int = 1
+
+
+def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of one struct, wherever a kind has it."""
+    return _struct_schema(struct, Schema(), _Place(struct))
 
 
 def schema_of(annotation: Any, *default: Any) -> dict[str, Any]:

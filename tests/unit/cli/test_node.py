@@ -21,6 +21,7 @@ from edgewright.cli import node
 from edgewright.cli.failure import Failed
 from edgewright.cli.operator_options import FLASHER_COMMAND, TOLD
 from edgewright.local.access import Authority, client_tls
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.runtime import Client
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.errors import Unreachable
@@ -251,6 +252,23 @@ def test_what_was_typed_becomes_the_settings_of_the_node(
         "told": TOLD,
         "listen": "127.0.0.1",
         "covered": [tmp_path / "node"],
-        "user": "nobody" if os.geteuid() == 0 else None,
+        "ids": PodIds(),
+        "environment": {},
     }
     assert capsys.readouterr().out.startswith("Node edge-1 of http://127.0.0.1:1 runs Pods here\n")
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ("https://127.0.0.1:6443", ("127.0.0.1", "6443")),
+        ("https://[::1]:6443", ("::1", "6443")),
+        ("https://kubernetes.example", ("kubernetes.example", "443")),
+        ("https://proxy.example/clusters/a", None),
+        ("http://127.0.0.1:8001", None),
+    ],
+)
+def test_pods_are_told_where_the_api_server_is_where_they_can_use_it(server: str, told: tuple[str, str] | None) -> None:
+    variables = node.api_server_variables(server)
+    names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+    assert variables == (dict(zip(names, told, strict=True)) if told else {})

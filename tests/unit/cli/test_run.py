@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import typer
 
+from edgewright.api.capabilities import FLASHJOB, Capability
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
 from edgewright.cli import operator_options, run
 from edgewright.cli.failure import Failed
 from edgewright.controllers.settings import Settings
 from edgewright.runtime import config, logs
-from edgewright.runtime.errors import NotFound
+from edgewright.runtime.errors import Forbidden, NotFound, Status
 from edgewright.runtime.lease import Lease
 from edgewright.runtime.objects import Key, ObjectMeta
 from tests.harness import wait_until_async
@@ -121,7 +122,30 @@ def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
                 "leader_elect": False,
                 "install_crds": False,
                 "wanted": None,
+                "charts": None,
+                "lease_name": "edgewright",
             },
         )
     ]
-    assert logged == [{"level": "info"}], "in a cluster its log is JSON, which a fixed format would not be"
+    assert logged == [{"level": "info", "format": "auto"}], (
+        "in a cluster its log is JSON, which a fixed format would not be"
+    )
+
+
+async def test_a_capability_without_rights_is_off_unless_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Capability(name="other", summary="something else")
+    monkeypatch.setattr("edgewright.api.capabilities.CAPABILITIES", (FLASHJOB, other))
+
+    async def missing(_: object, capability: Capability) -> list[str]:
+        if capability is other:
+            raise Forbidden(Status(code=403, message="no rights"))
+        return []
+
+    monkeypatch.setattr(run, "missing_kinds", missing)
+    async with planes(tmp_path / "data") as client:
+        assert await run.served_capabilities(client, None) == (FLASHJOB,)
+        with pytest.raises(Forbidden):
+            await run.served_capabilities(client, (other,))
+        assert await run.served_capabilities(client, (FLASHJOB,)) == (FLASHJOB,)

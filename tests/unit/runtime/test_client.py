@@ -119,15 +119,10 @@ X = typed(widget("x", 1, size=3))
             lambda c: c.raw(Widget.kind).replace(widget("x", 1)),
             *("PUT", path_of("x"), {"fieldManager": "edgewright"}, "application/json", widget("x", 1)),
         ),
-        (
-            lambda c: c.of(Widget).set_scale(key("x"), 3, resource_version="1"),
-            *("PATCH", path_of("x", "default", "scale"), {"fieldManager": "edgewright"}),
-            *("application/merge-patch+json", {"spec": {"replicas": 3}, "metadata": {"resourceVersion": "1"}}),
-        ),
     ],
     ids=[
         *("get", "get status", "create", "create, dry", "apply", "apply status", "merge patch", "json patch", "delete"),
-        *("delete with conditions", "replace", "scale"),
+        *("delete with conditions", "replace"),
     ],
 )
 async def test_what_a_verb_sends(verb: Any, method: str, path: str, query: Any, content: str | None, body: Any) -> None:
@@ -157,22 +152,6 @@ async def test_a_status_that_is_so_already_is_not_written() -> None:
         assert await client.of(Widget).write_status(before, WidgetStatus(seen=1)) is before
 
     assert await sent(verb) == []
-
-
-@pytest.mark.parametrize(
-    ("body", "replicas"), [({"spec": {"replicas": 4}}, 4), ({"spec": {}}, 0), ({}, 0)], ids=["4", "none", "no spec"]
-)
-async def test_the_scale_is_read(body: object, replicas: int) -> None:
-    async def verb(client: Client) -> None:
-        assert await client.of(Widget).get_scale(key("x")) == replicas
-
-    await sent(verb, Json(body))
-
-
-@pytest.mark.parametrize("body", [[], {"spec": {"replicas": "many"}}], ids=["a list", "no number"])
-async def test_a_scale_that_does_not_fit_is_undecodable(body: object) -> None:
-    with pytest.raises(Undecodable, match="scale of"):
-        await sent(lambda c: c.of(Widget).get_scale(key("x")), Json(body))
 
 
 async def test_any_path_can_be_read() -> None:
@@ -290,14 +269,13 @@ async def test_a_list_that_is_none_is_undecodable(body: bytes) -> None:
     [
         lambda c: c.of(Widget).patch(key("x"), {"a": 1}),
         lambda c: c.of(Widget).delete(key("x")),
-        lambda c: c.of(Widget).set_scale(key("x"), 3),
         lambda c: c.of(Widget).apply(Widget(metadata=ObjectMeta(name="x"))),
         lambda c: c.raw(Widget.kind).replace({"metadata": {"name": "x"}}),
         lambda c: c.of(Widget).create(Widget(metadata=ObjectMeta(generate_name="x-"))),
         lambda c: c.of(Widget).create(Widget(spec=WidgetSpec(size=1))),
         lambda c: c.raw(Widget.kind).create({}),
     ],
-    ids=["patch", "delete", "scale", "apply", "replace", "generateName", "no name", "no metadata"],
+    ids=["patch", "delete", "apply", "replace", "generateName", "no name", "no metadata"],
 )
 async def test_under_a_fence_a_write_without_a_condition_is_refused_here(write: Any) -> None:
     async with Client(Config(server="http://127.0.0.1:1")) as client:
@@ -312,13 +290,12 @@ async def test_under_a_fence_a_write_without_a_condition_is_refused_here(write: 
     [
         lambda c: c.of(Widget).patch(key("x"), {"a": 1}, uid="u"),
         lambda c: c.of(Widget).delete(key("x"), resource_version="1"),
-        lambda c: c.of(Widget).set_scale(key("x"), 3, resource_version="1"),
         lambda c: c.of(Widget).apply(X),
         lambda c: c.raw(Widget.kind).replace(widget("x", 1)),
         lambda c: c.of(Widget).create(Widget(metadata=ObjectMeta(name="x", namespace="default"))),
         lambda c: c.of(Widget).write_status(X, WidgetStatus(seen=1)),
     ],
-    ids=["patch", "delete", "scale", "apply", "replace", "create", "status"],
+    ids=["patch", "delete", "apply", "replace", "create", "status"],
 )
 async def test_under_a_fence_a_write_with_a_condition_goes_out(write: Any) -> None:
     async def verb(client: Client) -> None:

@@ -70,22 +70,12 @@ async def test_a_program_without_checks_is_alive_and_ready() -> None:
 async def test_a_failing_readiness_check_is_named_and_does_not_kill_the_program() -> None:
     pages = Health()
     synced = False
-    pages.add_liveness("loop", lambda: None)
     pages.add_readiness("lease", lambda: None)
     pages.add_readiness("cache pods", lambda: None if synced else "the first list\nhas not come")
     async with listening(pages.pages()) as listener:
         assert await ask(listener, "/readyz") == (503, "[-]cache pods failed: the first list has not come\n")
         assert await ask(listener, "/livez") == (200, "ok")
         synced = True
-        assert await ask(listener, "/readyz") == (200, "ok")
-
-
-async def test_a_failing_liveness_check_shows_on_healthz_and_livez() -> None:
-    pages = Health()
-    pages.add_liveness("loop", lambda: "it has not run for 60 s")
-    async with listening(pages.pages()) as listener:
-        for path in ("/healthz", "/livez"):
-            assert await ask(listener, path) == (503, "[-]loop failed: it has not run for 60 s\n")
         assert await ask(listener, "/readyz") == (200, "ok")
 
 
@@ -124,10 +114,9 @@ async def test_a_check_that_raises_has_failed_and_shows_no_secret() -> None:
 
 def test_a_check_of_the_same_name_is_refused() -> None:
     pages = Health()
-    pages.add_liveness("loop", lambda: None)
     pages.add_readiness("loop", lambda: None)
     with pytest.raises(ValueError, match="a check named 'loop' already"):
-        pages.add_liveness("loop", lambda: None)
+        pages.add_readiness("loop", lambda: None)
 
 
 @pytest.mark.parametrize(

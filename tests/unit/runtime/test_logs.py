@@ -473,3 +473,13 @@ def test_after_success_the_next_failure_is_said_again() -> None:
     assert again.clear()
     again.warning("failed")
     assert len(lines(stream)) == 2
+
+
+def test_the_keys_of_controller_runtime_can_be_had() -> None:
+    stream = io.StringIO()
+    logs.setup(format="zap", stream=stream)
+    log.info("Starting EventSource", source="kind source: a/v1, Kind=B")
+    (line,) = lines(stream)
+    assert isinstance(line.pop("ts"), float)
+    assert list(line) == ["level", "logger", "msg", "source"]
+    assert (line["level"], line["msg"]) == ("info", "Starting EventSource")

@@ -347,3 +347,27 @@ async def test_a_signal_drains_a_process(number: signal.Signals) -> None:
             if process.returncode is None:
                 process.kill()
                 await process.communicate()
+
+
+async def test_work_in_the_background_runs_while_this_process_leads_and_ends_before_the_lease_is_given_back() -> None:
+    seen: list[str] = []
+
+    async def work() -> None:
+        seen.append("began")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append(f"ended, leading: {leadership.leading}")
+
+    async with stage(lease=LEASE) as it:
+        one_widget(it.server)
+        assert it.manager.leadership is not None
+        leadership = it.manager.leadership
+        it.manager.controller("c", it.reconcile, For(it.manager.cache(Widget)))
+        it.manager.background("work", work)
+        async with running(it.manager.run()) as task:
+            await it.until(lambda: it.ended)
+            assert seen == ["began"]
+            it.manager.stop()
+            await until(task.done)
+    assert seen == ["began", "ended, leading: True"]

@@ -8,7 +8,7 @@ import pytest
 
 from edgewright.runtime.cache import Change
 from edgewright.runtime.objects import RawObject
-from edgewright.runtime.predicates import all_of, any_of, anything, intent_changed
+from edgewright.runtime.predicates import anything, intent_changed
 from tests.unit.runtime.fakeserver import Widget, typed, widget
 
 
@@ -36,19 +36,6 @@ def changed(**metadata: Any) -> Change[Widget]:
 def test_what_people_asked_for_counts_and_a_status_does_not(change: Change[Widget], counts: bool) -> None:
     assert intent_changed(change) is counts
     assert anything(change)
-
-
-def test_predicates_combine() -> None:
-    def never(_: Change[Any]) -> bool:
-        return False
-
-    change = changed()
-    assert any_of(never, anything)(change)
-    assert not any_of(never, never)(change)
-    assert not any_of()(change)
-    assert all_of(anything, anything)(change)
-    assert not all_of(anything, never)(change)
-    assert all_of()(change)
 
 
 def test_the_latest_state_of_a_change_is_the_new_one_or_the_last_seen() -> None:

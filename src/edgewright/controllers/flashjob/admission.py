@@ -10,13 +10,42 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from enum import StrEnum
 
 from edgewright.api.device import Claim, JobReference
-from edgewright.runtime.objects import Key
+from edgewright.api.flashjob import DEFAULT_CONCURRENT
 
-DEFAULT_CONCURRENCY: Final = 20
-"""How many devices of a job are flashed at once, where it does not say."""
+
+class Wait(StrEnum):
+    """What a device waits for, in a word for metrics; the status tells the same in a sentence."""
+
+    DISCOVERY = "discovery"
+    """Nobody has discovered it."""
+    START = "start"
+    """The next pass over its job."""
+    SLOT = "slot"
+    """Others of its job to end: spec.maxConcurrent is reached."""
+    OTHER_JOB = "other-job"
+    """Another job that flashes it, or a Device at the same address."""
+    OTHER_OPERATOR = "other-operator"
+    """Another operator that flashes it, or that has to be stopped."""
+    RETRY = "retry"
+    """The time of its next attempt."""
+    ADDRESS = "address"
+    """An address for its Service."""
+    POD = "pod"
+    """Its Pod to be created, scheduled and started, or a quota to have room for it."""
+    CLEANUP = "cleanup"
+    """What is left of an earlier flash to go."""
+    ROOM = "room"
+    """Room on its Device for another outcome."""
+    PAUSED = "paused"
+    SECRET = "secret"  # noqa: S105 - no secret, but the word
+    """A Secret that is missing or cannot be read."""
+    SPEC = "spec"
+    """Somebody to correct the spec."""
+    DEVICE = "device"
+    """Its Device, which cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +57,7 @@ class Wish:
     job: JobReference
     endpoint: str = ""
     """Where the device is, in one spelling."""
-    limit: int = DEFAULT_CONCURRENCY
+    limit: int = DEFAULT_CONCURRENT
     """How many devices of the job may be under way at once."""
 
 
@@ -43,14 +72,15 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Awaited:
-    """A Pod of the original operator that has not ended: what it flashes is nobody else's until then."""
+class ForeignFlash:
+    """A flash that another operator has under way: its device is nobody else's until it has ended."""
 
-    pod: Key
+    why: str
+    """Why others wait for it, in a sentence."""
     job: str
     """The uid of the job that it was made for."""
     devices: frozenset[str]
-    """The names of the Devices that it may be flashing."""
+    """The names of the Devices that it may be for."""
     endpoint: str = ""
     """Where it was told that the device is, in one spelling."""
     overdue: bool = False
@@ -68,6 +98,8 @@ class Admission:
     start: tuple[Wish, ...] = ()
     waiting: dict[str, str] = field(default_factory=dict)
     """Why it waits, in a sentence, by the name of the Device."""
+    waits: dict[str, Wait] = field(default_factory=dict)
+    """The same in a word."""
     unannounced: bool = False
     """Whether one waits for something that its job does not name, so that nobody tells the job when it is free."""
 
@@ -78,7 +110,7 @@ def admit(
     *,
     now: datetime,
     lingering: Mapping[str, int] | None = None,
-    awaited: Iterable[Awaited] = (),
+    foreign: Iterable[ForeignFlash] = (),
 ) -> Admission:
     """Which wishes may start: one claim a device, one device an address, so many devices a job. The earlier come first.
 
@@ -86,7 +118,7 @@ def admit(
 
     `lingering` says of how many devices a Service or Pod is left whose claim is freed, by the uid of their job: they
     take up a place until it is gone, because addresses and room on nodes are what the limit is there to spare.
-    `awaited` are the Pods of the original that still flash: they have no claim, and their devices all the same.
+    `foreign` are flashes without a claim on the Device, which have it all the same.
     """
     held: dict[str, Claim] = {}
     under_way: Counter[str] = Counter(lingering or {})
@@ -96,23 +128,20 @@ def admit(
         if each.claim.not_before is None:
             under_way[each.claim.job.uid] += 1
             at[each.endpoint] = each
-    names, places = _by_device_and_place(awaited)
+    names, places = _by_device_and_place(foreign)
     start: list[Wish] = []
-    waiting: dict[str, str] = {}
+    waiting: dict[str, tuple[Wait, str]] = {}
     unannounced = False
     for wish in wishes:
         why = _refusal(wish, held.get(wish.device), under_way[wish.job.uid], now)
         there = at.get(wish.endpoint) if wish.endpoint else None
         if why is None and there is not None and there.device != wish.device:
-            why = _same_address(there)
+            why = Wait.OTHER_JOB, _same_address(there)
             unannounced = True
-        pods = (*names.get(wish.device, ()), *places.get(wish.endpoint, ())) if why is None else ()
-        pod = next((each.pod for each in pods if each.keeps_from(wish)), None)
-        if pod is not None:
-            why = (
-                f"waiting for Pod {pod.name} of the original operator in namespace {pod.namespace}, "
-                "which is flashing it"
-            )
+        others = (*names.get(wish.device, ()), *places.get(wish.endpoint, ())) if why is None else ()
+        other = next((each.why for each in others if each.keeps_from(wish)), None)
+        if other is not None:
+            why = Wait.OTHER_OPERATOR, other
             unannounced = True
         if why is None:
             start.append(wish)
@@ -121,13 +150,16 @@ def admit(
             at[wish.endpoint] = Held(wish.device, claim, wish.endpoint)
         else:
             waiting[wish.device] = why
-    return Admission(tuple(start), waiting, unannounced)
+    texts = {name: text for name, (_, text) in waiting.items()}
+    return Admission(tuple(start), texts, {name: word for name, (word, _) in waiting.items()}, unannounced)
 
 
-def _by_device_and_place(awaited: Iterable[Awaited]) -> tuple[dict[str, list[Awaited]], dict[str, list[Awaited]]]:
-    names: dict[str, list[Awaited]] = {}
-    places: dict[str, list[Awaited]] = {}
-    for each in awaited:
+def _by_device_and_place(
+    foreign: Iterable[ForeignFlash],
+) -> tuple[dict[str, list[ForeignFlash]], dict[str, list[ForeignFlash]]]:
+    names: dict[str, list[ForeignFlash]] = {}
+    places: dict[str, list[ForeignFlash]] = {}
+    for each in foreign:
         for name in each.devices:
             names.setdefault(name, []).append(each)
         if each.endpoint:
@@ -135,15 +167,15 @@ def _by_device_and_place(awaited: Iterable[Awaited]) -> tuple[dict[str, list[Awa
     return names, places
 
 
-def _refusal(wish: Wish, claim: Claim | None, under_way: int, now: datetime) -> str | None:
+def _refusal(wish: Wish, claim: Claim | None, under_way: int, now: datetime) -> tuple[Wait, str] | None:
     if claim is not None and claim.job.uid != wish.job.uid:
-        return flashed_by(claim.job)
+        return Wait.OTHER_JOB, flashed_by(claim.job)
     if claim is not None and claim.not_before is None:
-        return "it is claimed already"
+        return Wait.START, "it is claimed already"
     if claim is not None and claim.not_before is not None and claim.not_before > now:
-        return f"it is tried again at {claim.not_before:%H:%M:%S}"
+        return Wait.RETRY, f"it is tried again at {claim.not_before:%H:%M:%S}"
     if under_way >= wish.limit:
-        return f"waiting for a free slot: spec.maxConcurrent is {wish.limit}"
+        return Wait.SLOT, f"waiting for a free slot: spec.maxConcurrent is {wish.limit}"
     return None
 
 

@@ -17,12 +17,13 @@ import msgspec
 from edgewright.api.device import MAX_INSTANCES, Claim, Device, JobReference
 from edgewright.api.endpoint import normalize_endpoint
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
-from edgewright.controllers.flashjob.admission import DEFAULT_CONCURRENCY, Held, Wish
+from edgewright.controllers.flashjob.admission import Held, Wish
 from edgewright.controllers.flashjob.context import ANY_JOB, BY_CLAIM, Context
-from edgewright.controllers.flashjob.events import STATUS_UPDATE_FAILED, fetch_failed, telling
+from edgewright.controllers.flashjob.events import telling
 from edgewright.controllers.flashjob.manifests import endpoint_of
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need
+from edgewright.controllers.flashjob.reasons import Reason, fetch_failed
 from edgewright.runtime.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
 from edgewright.runtime.objects import Key
 
@@ -132,12 +133,12 @@ class Claims:
                 uuid=standing.uuid,
                 state=state_of(job.spec),
                 since=moment,
-                # What the original left has the names that we need: it goes before the attempt begins.
-                not_before=moment if standing.occupied else None,
-                check=standing.check,
+                # What stands under the names that we need goes before the attempt begins.
+                not_before=moment if standing.trace.blocked else None,
+                check=standing.trace.check,
             )
             change = {"claim": msgspec.to_builtins(claim)}
-            if standing.told:
+            if standing.trace.identifies:
                 # Nobody else knows it by this uid, and what tells it now is about to be cleared away.
                 known = _known(standing).status.instances
                 change["instances"] = [standing.uuid, *known[-(MAX_INSTANCES - 1) :]]
@@ -146,7 +147,7 @@ class Claims:
     async def _change(self, job: FlashJob, device: Device, change: dict[str, Any]) -> Device | Refused | None:
         """Writes to the status of a Device, unless somebody else has written to the Device since it was read."""
         try:
-            with telling(self._context.recorder, job, STATUS_UPDATE_FAILED):
+            with telling(self._context.recorder, job, Reason.STATUS_UPDATE_FAILED):
                 written = await self._context.client.of(Device).patch(
                     device.key,
                     {"status": change},
@@ -178,7 +179,7 @@ def _by_device(standings: Iterable[DeviceStanding]) -> Mapping[str, DeviceStandi
     for standing in standings:
         if standing.need is not Need.NOTHING and standing.device is not None:
             first = found.setdefault(standing.device.metadata.name, standing)
-            if standing.told and not first.told:
+            if standing.trace.identifies and not first.trace.identifies:
                 found[standing.device.metadata.name] = standing
     return found
 
@@ -213,7 +214,7 @@ def wishes_of(job: FlashJob, standings: Iterable[DeviceStanding]) -> list[Wish]:
     Those whose Services got no address come last: they have had a place, and would only keep it from others.
     """
     reference = reference_to(job)
-    limit = job.spec.max_concurrent or DEFAULT_CONCURRENCY
+    limit = job.spec.concurrency
     claimed: dict[str, Device] = {}
     new: dict[str, Device] = {}
     set_aside: dict[str, Device] = {}

@@ -18,6 +18,7 @@ from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.names import device_name
 from edgewright.controllers.ledger import Ledger
+from edgewright.controllers.metrics import FlashMetrics
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.manager import Manager
@@ -47,9 +48,12 @@ class Context:
         self.recorder = manager.recorder
         self.jobs = manager.cache(FlashJob)
         self.devices = Ledger(manager.cache(Device))
-        # What the original and we make for a device has this label, whatever its value.
+        # Whatever is made for a device has this label, whoever made it.
         self.pods = Ledger(manager.cache(Pod, labels="uuid"))
         self.services = Ledger(manager.cache(Service, labels="uuid"))
+        self.metrics = FlashMetrics(
+            manager.metrics.registry, devices=self.devices.cache, clock=clock, leading=lambda: manager.leads
+        )
         self.jobs.add_index(BY_UUID, _entries)
         devices = self.devices.cache
         devices.add_index(BY_INSTANCE, known_as)

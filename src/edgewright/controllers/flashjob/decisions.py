@@ -17,7 +17,7 @@ from edgewright.api.flash_pod import Outcome, Report
 from edgewright.api.flashjob import Exposure, FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.controllers.flashjob.manifests import exposure_of, made_for, service_key, timeout_of
+from edgewright.controllers.flashjob.manifests import exposure_of, made_for, service_key
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.outcomes import (
     attempt_of,
@@ -55,7 +55,7 @@ class Situation:
     accepted: bool = True
     """Whether the job's spec, as it is now, and the address of the device can be acted on."""
     held: bool = False
-    """Whether nothing may be started now, because the original's operator runs."""
+    """Whether nothing may be started now, because another operator works on the same devices."""
     pod: Pod | None = None
     """What has the name of the claim's Pod, whoever made it."""
     service: Service | None = None
@@ -387,7 +387,7 @@ def _waits(claim: Claim, situation: Situation) -> Iterator[float]:
 def _time_for_address(service: Service, job: FlashJob, now: datetime) -> float:
     """In how many seconds a Service has waited too long for its address."""
     created = service.metadata.creation_timestamp or now
-    return timeout_of(job.spec) - (now - created).total_seconds()
+    return job.spec.timeout - (now - created).total_seconds()
 
 
 # --- what is left over ----------------------------------------------------------------------------------------------

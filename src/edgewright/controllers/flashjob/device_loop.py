@@ -42,15 +42,7 @@ from edgewright.controllers.flashjob.decisions import (
     decide_orphans,
     in_the_way,
 )
-from edgewright.controllers.flashjob.events import (
-    POD_FAILED,
-    SERVICE_IP_TIMEOUT,
-    STATUS_UPDATE_FAILED,
-    creation_failed,
-    fetch_failed,
-    removal_failed,
-    telling,
-)
+from edgewright.controllers.flashjob.events import telling
 from edgewright.controllers.flashjob.manifests import (
     OUTCOME_FINALIZER,
     endpoint_of,
@@ -60,11 +52,11 @@ from edgewright.controllers.flashjob.manifests import (
     pod_key,
     service_for,
     service_key,
-    timeout_of,
 )
 from edgewright.controllers.flashjob.names import device_name
-from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.flashjob.outcomes import claim_of, record, retried, set_aside
+from edgewright.controllers.flashjob.predecessor import Predecessor
+from edgewright.controllers.flashjob.reasons import Reason, creation_failed, fetch_failed, removal_failed
 from edgewright.controllers.flashjob.validation import problems
 from edgewright.controllers.ledger import Ledger
 from edgewright.runtime import logs
@@ -101,11 +93,11 @@ class _Reading:
 
 
 class Flashes:
-    """The loop for Devices; it starts nothing while the original's operator runs."""
+    """The loop for Devices; it starts nothing while another operator works on the same devices."""
 
-    def __init__(self, context: Context, *, original: Original | None = None) -> None:
+    def __init__(self, context: Context, *, predecessor: Predecessor | None = None) -> None:
         self._context = context
-        self._original = original
+        self._predecessor = predecessor
         self._read: dict[str, _Reading] = {}
         self._digests: dict[str, tuple[tuple[str, bool], str]] = {}
         """By job: its latest state, and what the firmware stood for when the first device ended in it."""
@@ -148,7 +140,7 @@ class Flashes:
         if claim is None:
             return Situation(device=device, pods=pods, services=services, strangers=strangers, **self._moment())
         pod, service = self._context.pods.get(pod_key(claim)), self._context.services.get(service_key(claim))
-        held = pod is None and self._original is not None and await self._original.look() is not None
+        held = pod is None and self._predecessor is not None and await self._predecessor.blocks() is not None
         return Situation(
             device=device,
             job=job,
@@ -328,10 +320,10 @@ class Flashes:
         if known is None or known.status.claim != situation.device.status.claim:
             return False  # somebody took the claim away meanwhile
         await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=claim))
-        waited = f"has had no address for {timeout_of(_job(situation).spec)} s"
+        waited = f"has had no address for {_job(situation).spec.timeout} s"
         self._tell(
             situation,
-            SERVICE_IP_TIMEOUT,
+            Reason.SERVICE_IP_TIMEOUT,
             f"{situation.device.metadata.name}: Service {service.metadata.name} {waited}; others go first, and it is"
             f" tried again at {claim.not_before:%H:%M:%S}",
         )
@@ -354,8 +346,13 @@ class Flashes:
                 ),
             )
             self._note_digest(action.claim, report, forced=forced)
+            self._context.metrics.flashed(situation.device, action.claim, report, now=now)
+        if pod is not None:
+            self._context.metrics.attempted(situation.device, report, starting=pod.starting)
         if not report.outcome.good:
-            self._tell(situation, POD_FAILED, f"{situation.device.metadata.name}: {report.outcome}: {report.message}")
+            self._tell(
+                situation, Reason.POD_FAILED, f"{situation.device.metadata.name}: {report.outcome}: {report.message}"
+            )
 
     def _note_digest(self, claim: Claim, report: Report, *, forced: bool) -> None:
         of, _ = self._digests.get(claim.job.uid, (None, ""))
@@ -367,7 +364,7 @@ class Flashes:
     async def _write(self, situation: Situation, change: Callable[[Device], DeviceStatus]) -> None:
         """Writes the Device's status, unless somebody changed the Device since."""
         device = self._context.devices.get(situation.device.key) or situation.device
-        with telling(self._context.recorder, _about(situation), STATUS_UPDATE_FAILED):
+        with telling(self._context.recorder, _about(situation), Reason.STATUS_UPDATE_FAILED):
             written = await self._context.client.of(Device).write_status(device, change(device))
         self._context.devices.wrote(written)
 
@@ -425,15 +422,15 @@ class Flashes:
             return NodeState.GONE
         return NodeState.GONE if node.out_of_service else NodeState.THERE
 
-    def _tell(self, situation: Situation, reason: str, message: str) -> None:
-        self._context.recorder.record(_about(situation), "Warning", reason, message)
+    def _tell(self, situation: Situation, reason: Reason, message: str) -> None:
+        self._context.recorder.record(_about(situation), reason.severity, reason, message)
 
 
-def add_flashes(manager: Manager, context: Context, *, original: Original | None = None) -> Controller:
+def add_flashes(manager: Manager, context: Context, *, predecessor: Predecessor | None = None) -> Controller:
     """Adds the loop for Devices to the manager."""
     return manager.controller(
         "flashes",
-        Flashes(context, original=original).reconcile,
+        Flashes(context, predecessor=predecessor).reconcile,
         For(context.devices.cache, when=anything),
         Maps(context.pods.cache, _device_of),
         Maps(context.services.cache, _device_of),

@@ -13,40 +13,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from edgewright.api.device import MAX_TYPE, Device, DeviceSpec, Mark
-from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, DeviceState, FlashJob, FlashJobStatus
-from edgewright.controllers.flashjob.admission import Admission, Awaited, Wish, admit
+from edgewright.api.device import MAX_TYPE, Device, DeviceSpec
+from edgewright.api.flashjob import FINALIZER, FINALIZERS, DeviceState, FlashJob, FlashJobStatus
+from edgewright.controllers.flashjob.admission import Admission, ForeignFlash, Wait, Wish, admit
 from edgewright.controllers.flashjob.claims import Claims, Refused, lingering, wishes_of
 from edgewright.controllers.flashjob.context import Context, by_device, of_job
-from edgewright.controllers.flashjob.events import (
-    DELETION_FAILED,
-    FINALIZER_ERROR,
-    FINALIZER_REMOVAL_FAILED,
-    STATUS_UPDATE_FAILED,
-    tell_lost,
-    telling,
-)
-from edgewright.controllers.flashjob.lookup import ContextDirectory
+from edgewright.controllers.flashjob.events import tell_lost, telling
 from edgewright.controllers.flashjob.names import device_name, state_of
-from edgewright.controllers.flashjob.original import Original
-from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, standing_of, survey
+from edgewright.controllers.flashjob.predecessor import Estate, Meant, Predecessor
+from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, standing_of, survey, waits_of
+from edgewright.controllers.flashjob.reasons import WARNINGS, Reason
 from edgewright.controllers.flashjob.secrets import Secrets
-from edgewright.controllers.flashjob.status import NO_ADDRESS, NOT_MADE, Hold, status_of
-from edgewright.controllers.flashjob.takeover import (
-    Leftovers,
-    Meant,
-    Takeover,
-    clearable,
-    had_by_original,
-    meant_by,
-    overdue,
-    to_remember,
-    with_namesakes,
-)
+from edgewright.controllers.flashjob.status import Hold, status_of
 from edgewright.controllers.flashjob.triggers import (
     asked_or_wiped,
     is_gone,
-    job_by_label,
     jobs_of,
     tells_something,
     waiting_for_room,
@@ -65,26 +46,12 @@ PASS_EVERY: Final = 0.2
 """Seconds from one pass over a job to the next: its devices change far more often than it has to be looked at."""
 MAX_CLAIMS: Final = 200
 """How many devices are claimed in one pass; the next one goes on."""
-_OURS: Final = frozenset({FINALIZER, FIRST_FINALIZER})
-"""The finalizers that we answer for: our own, which is the original's too, and that of its first version."""
 _LARGE: Final = 2000
 """Beyond so many devices a pass takes long, and comes less often."""
 _HEAVY: Final = 200
 """Beyond so many devices a status costs the server more than flashing a device, and is written less often."""
 _SELDOM: Final = 5.0
 """How much less often at the most, while the job goes on; the last one is never late."""
-_ALARMING: Final = frozenset(
-    {
-        "TagMoved",
-        "VersionDiffers",
-        "ApplicationDiffers",
-        "SecretMissing",
-        "OriginalOperatorRuns",
-        "DevicesFailed",
-        NO_ADDRESS,
-        NOT_MADE,
-    }
-)
 
 
 @dataclass
@@ -109,6 +76,9 @@ class _Pass:
     standings: list[DeviceStanding]
     hold: Hold | None = None
     waiting: Mapping[str, str] = field(default_factory=dict)
+    """Why devices wait, by the names of their Devices, where more is known than their standings say."""
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+    """The same in a word."""
     after: float | None = None
     """In how many seconds the next pass is due at the latest."""
 
@@ -116,22 +86,25 @@ class _Pass:
         """Asks for another pass after so many seconds at the latest."""
         self.after = seconds if self.after is None else min(self.after, seconds)
 
+    def wait_for(self, admission: Admission, refused: Mapping[str, str]) -> None:
+        """Notes why devices wait: they were not admitted, or the server refuses to have their Devices written."""
+        self.waiting = {**admission.waiting, **refused}
+        self.waits = {**admission.waits, **dict.fromkeys(refused, Wait.DEVICE)}
+
 
 class Jobs:
     """Reconciles FlashJobs."""
 
-    def __init__(self, context: Context, *, original: Original | None = None) -> None:
+    def __init__(self, context: Context, predecessor: Predecessor) -> None:
         self._context = context
         self._settings = context.settings
         self._timing = context.settings.timing
         self._clock = context.clock
         self._jobs = Ledger(context.jobs)
-        self._directory = ContextDirectory(context)
         self._memory: dict[Key, _Memory] = {}
-        self._original = original or Original(context.client, context.clock, every=self._timing.original_every)
+        self._predecessor = predecessor
         self._claims = Claims(context)
         self._claiming = asyncio.Lock()
-        self._takeover = Takeover(context, self._original)
         self._secrets = Secrets(context.client, context.clock, every=self._timing.recheck)
 
     async def reconcile(self, key: Key) -> Result | None:
@@ -140,8 +113,9 @@ class Jobs:
         if cached is None:
             gone = self._memory.pop(key, None)
             if gone is not None:
-                self._takeover.forget(gone.uid)
+                self._predecessor.forget(gone.uid)
                 self._claims.forget(gone.uid)
+                self._context.metrics.forget(gone.uid)
             return None
         known = self._jobs.get(key)
         job = known if known is not None and known.metadata.uid == cached.metadata.uid else cached
@@ -159,24 +133,28 @@ class Jobs:
     # --- a pass ----------------------------------------------------------------------------------------------------
 
     async def _advance(self, job: FlashJob, memory: _Memory) -> float | None:
-        leftovers = await self._takeover.look(job)
+        estate = await self._predecessor.look(job)
         found = problems(job, self._settings)
         if not found:
-            await self._introduce(job, leftovers)
-        meant = meant_by(job, leftovers, self._directory)
-        job = await self._remember_original(job, meant.leftovers)
+            await self._introduce(job, estate)
+        meant = estate.meant(self._clock.now())
+        if meant.annotations:
+            job = await self._patch(job, {"annotations": dict(meant.annotations)})
         snapshot = self._look_around(job, memory, meant)
         this = _Pass(job, snapshot, survey(job, snapshot))
         if found:
             this.hold = Hold(reason=found[0].reason, message=in_a_sentence(found), refused=True, accepted=False)
+            this.waits = dict.fromkeys(_wishing(this.standings), Wait.SPEC)
         else:
             await self._start(this)
-        if leftovers:
-            await self._clear(this, leftovers)
-        await self._let_go(this, leftovers)
+        if estate:
+            await self._clear(this, estate)
+        await self._let_go(this, estate)
         dues = [standing.due for standing in this.standings if standing.due is not None]
         if dues:
             this.within(max(0.0, (min(dues) - snapshot.now).total_seconds()))
+        waits = waits_of(this.standings, this.waits, since=memory.observed)
+        self._context.metrics.waits(job.metadata.uid, waits.counts, waits.oldest)
         await self._show(this, memory)
         return this.after
 
@@ -185,7 +163,8 @@ class Jobs:
         job = this.job
         wishes = wishes_of(job, this.standings)
         if job.spec.paused and (wishes or any(each.device is None for each in this.standings)):
-            self._hold_up(this, Hold(reason="Paused", message="paused: no further device is started"), "paused")
+            hold = Hold(reason=Reason.PAUSED, message="paused: no further device is started")
+            self._hold_up(this, hold, "paused", Wait.PAUSED)
             return
         if not wishes:
             return
@@ -195,46 +174,42 @@ class Jobs:
             wishes = [wish for wish in wishes if wish.device not in refused]
         await self._claims.settle(job)
         admission = self._admit(this, wishes)
-        this.waiting = {**admission.waiting, **refused}
+        this.wait_for(admission, refused)
         if not admission.start:
             return
-        running = await self._original.look()
-        if running is not None:
-            hold = Hold(reason="OriginalOperatorRuns", message=running.message)
-            self._hold_up(this, hold, "waits until the original operator is stopped")
-            this.within(self._timing.original_every)
+        block = await self._predecessor.blocks()
+        if block is not None:
+            self._hold_up(this, Hold(reason=block.reason, message=block.message), block.short, Wait.OTHER_OPERATOR)
+            this.within(block.after)
             return
-        awaited = await self._takeover.awaited(now=this.snapshot.now)
-        if awaited:
-            admission = self._admit(this, wishes, awaited)
-            this.waiting = {**admission.waiting, **refused}
+        foreign = await self._predecessor.flashing(now=this.snapshot.now)
+        if foreign:
+            admission = self._admit(this, wishes, foreign)
+            this.wait_for(admission, refused)
         devices = _devices_by_name(this.standings)
         starting = [devices[wish.device] for wish in admission.start]
         problem = await self._secrets.problem(job, starting, self._settings)
         if problem is not None:
             await self._give_back(this, starting)
             hold = Hold(reason=problem.reason, message=str(problem), accepted=False)
-            self._hold_up(this, hold, "waits for a Secret")
+            self._hold_up(this, hold, "waits for a Secret", Wait.SECRET)
             this.within(self._timing.recheck)
             return
         await self._claim(this, admission.start)
 
-    def _admit(self, this: _Pass, wishes: Sequence[Wish], awaited: Sequence[Awaited] = ()) -> Admission:
+    def _admit(self, this: _Pass, wishes: Sequence[Wish], foreign: Sequence[ForeignFlash] = ()) -> Admission:
         """Which of the wishes may start, by all claims that there are now."""
         claims, uid = self._claims.known(), this.job.metadata.uid
         left = {uid: lingering(this.snapshot, claims, uid)}
-        admission = admit(wishes, claims, now=this.snapshot.now, lingering=left, awaited=awaited)
+        admission = admit(wishes, claims, now=this.snapshot.now, lingering=left, foreign=foreign)
         if admission.unannounced:
             this.within(self._timing.recheck)
         return admission
 
-    def _hold_up(self, this: _Pass, hold: Hold, short: str) -> None:
+    def _hold_up(self, this: _Pass, hold: Hold, short: str, wait: Wait) -> None:
+        names = _wishing(this.standings)
         this.hold = hold
-        this.waiting = {
-            standing.device.metadata.name: short
-            for standing in this.standings
-            if standing.need is not Need.NOTHING and standing.device is not None
-        }
+        this.waiting, this.waits = dict.fromkeys(names, short), dict.fromkeys(names, wait)
 
     async def _claim(self, this: _Pass, admitted: Sequence[Wish]) -> None:
         """Writes the claims, and looks again where the devices stand that they are on."""
@@ -270,20 +245,21 @@ class Jobs:
         if refused:
             this.within(self._timing.recheck)
             this.waiting = {**this.waiting, **refused}
+            this.waits = {**this.waits, **dict.fromkeys(refused, Wait.DEVICE)}
         state = state_of(this.job.spec)
         for number, each in enumerate(this.standings):
             device = written.get(each.device.metadata.name) if each.device is not None else None
             if isinstance(device, Device):
                 this.standings[number] = standing_of(this.job, each.uuid, device, this.snapshot, state=state)
 
-    async def _introduce(self, job: FlashJob, leftovers: Leftovers) -> None:
+    async def _introduce(self, job: FlashJob, estate: Estate) -> None:
         """Makes the Device of a job that says where its only device is, and that nobody has discovered."""
         spec = job.spec
-        if not spec.host_endpoint or spec.paused or meant_by(job, leftovers, self._directory).devices:
+        if not spec.host_endpoint or spec.paused or estate.meant(self._clock.now()).devices:
             return
         device = Device(
             metadata=ObjectMeta(name=device_name(spec.uuids[0])),
-            # A type may be longer in a FlashJob, which has it from the original, than in a Device.
+            # A type may be longer in a FlashJob, as published, than in a Device.
             spec=DeviceSpec(endpoint=spec.host_endpoint, type=(spec.device or "")[:MAX_TYPE]),
         )
         try:
@@ -291,31 +267,25 @@ class Jobs:
         except AlreadyExists:
             return  # the cache is about to tell
 
-    # --- finalizers, leftovers, the end ----------------------------------------------------------------------------
+    # --- finalizers and the end -------------------------------------------------------------------------------------
 
     async def _with_finalizer(self, job: FlashJob) -> FlashJob:
         """The job with our finalizer on it: nothing of it runs without."""
         finalizers = job.metadata.finalizers
         if FINALIZER in finalizers:
             return job
-        if FIRST_FINALIZER not in finalizers:
-            self._takeover.started(job)
-        with telling(self._context.recorder, job, FINALIZER_ERROR):
+        self._predecessor.started(job)
+        with telling(self._context.recorder, job, Reason.FINALIZER_ERROR):
             return await self._set_finalizers(job, (*finalizers, FINALIZER))
 
     async def _without_finalizers(self, job: FlashJob) -> FlashJob:
-        """The job without our finalizers and the original's: nothing of it runs any more."""
-        rest = [each for each in job.metadata.finalizers if each not in _OURS]
-        with telling(self._context.recorder, job, FINALIZER_REMOVAL_FAILED):
+        """The job without the finalizers that we answer for: nothing of it runs any more."""
+        rest = [each for each in job.metadata.finalizers if each not in FINALIZERS]
+        with telling(self._context.recorder, job, Reason.FINALIZER_REMOVAL_FAILED):
             return await self._set_finalizers(job, rest)
 
     async def _set_finalizers(self, job: FlashJob, finalizers: Sequence[str]) -> FlashJob:
         return await self._patch(job, {"finalizers": list(finalizers)})
-
-    async def _remember_original(self, job: FlashJob, leftovers: Leftovers) -> FlashJob:
-        """The job with a note of the devices that the original had, where there are any."""
-        note = to_remember(job, leftovers)
-        return job if note is None else await self._patch(job, {"annotations": {Mark.TAKEN_OVER.value: note or None}})
 
     async def _patch(self, job: FlashJob, metadata: dict[str, Any]) -> FlashJob:
         """Changes the metadata of a job, unless somebody changed the job since."""
@@ -327,37 +297,30 @@ class Jobs:
         )
         return self._jobs.wrote(written)
 
-    async def _clear(self, this: _Pass, leftovers: Leftovers) -> None:
-        """Clears away what the original left and is of no use any more."""
-        this.within(self._timing.recheck)
-        if await self._original.look() is not None:
-            this.within(self._timing.original_every)
-            return
+    async def _clear(self, this: _Pass, estate: Estate) -> None:
+        """Clears away what another operator left and is of no use any more."""
         refused = this.hold is not None and this.hold.refused  # then nothing is ever going to be checked
         settled = [each.uuid for each in this.standings if refused or _is_settled(each)]
-        going = clearable(this.job, leftovers, settled=settled, late=this.snapshot.overdue)
-        await self._takeover.clear(this.job, going)
-        if going:
-            this.within(PASS_EVERY)
+        this.within(await estate.clear(this.job, settled=settled))
 
-    async def _let_go(self, this: _Pass, leftovers: Leftovers) -> None:
+    async def _let_go(self, this: _Pass, estate: Estate) -> None:
         """Takes the finalizers off a job of which nothing runs any more."""
-        held = not _OURS.isdisjoint(this.job.metadata.finalizers)
-        if not held or leftovers or await self._something_of(this.job):
+        held = not FINALIZERS.isdisjoint(this.job.metadata.finalizers)
+        if not held or estate or await self._something_of(this.job):
             return
-        if await self._original.look() is not None:
+        if await self._predecessor.blocks() is not None:
             this.within(self._timing.recheck)
             return
         this.job = await self._without_finalizers(this.job)
 
     async def _end(self, job: FlashJob) -> float | None:
         """The job is being deleted: its Pods are ended by the loop over Devices, and then it is let go."""
-        if _OURS.isdisjoint(job.metadata.finalizers):
+        self._context.metrics.forget(job.metadata.uid)
+        if FINALIZERS.isdisjoint(job.metadata.finalizers):
             return None
-        leftovers = await self._takeover.look(job)
-        if leftovers:
-            await self._takeover.clear(job, clearable(job, leftovers, settled=()))
-            return PASS_EVERY
+        estate = await self._predecessor.look(job)
+        if estate:
+            return await estate.clear(job, settled=())
         if await self._something_of(job):
             return self._timing.recheck
         await self._without_finalizers(job)
@@ -391,14 +354,14 @@ class Jobs:
             hold=this.hold,
             waiting=this.waiting,
         )
-        status = await self._takeover.spared(job, status)
+        status = await self._predecessor.spared(job, status)
         if status != job.status:
-            with telling(self._context.recorder, job, STATUS_UPDATE_FAILED):
+            with telling(self._context.recorder, job, Reason.STATUS_UPDATE_FAILED):
                 written = await self._context.client.of(FlashJob).write_status(job, status)
             memory.wrote = self._clock.elapsed()
             this.job = self._jobs.wrote(written)
             tell_lost(self._context.recorder, job, this.standings)
-            self._context.recorder.record_transitions(job, job.status.conditions, status.conditions, bad=_ALARMING)
+            self._context.recorder.record_transitions(job, job.status.conditions, status.conditions, bad=WARNINGS)
         await self._expire(this, status)
 
     async def _expire(self, this: _Pass, status: FlashJobStatus) -> None:
@@ -411,7 +374,7 @@ class Jobs:
             this.within(left)
             return
         try:
-            with telling(self._context.recorder, this.job, DELETION_FAILED):
+            with telling(self._context.recorder, this.job, Reason.DELETION_FAILED):
                 # Not one that asks for something else by now, and is not finished any more.
                 metadata = this.job.metadata
                 await self._context.client.of(FlashJob).delete(
@@ -439,26 +402,22 @@ class Jobs:
         return memory
 
     def _look_around(self, job: FlashJob, memory: _Memory, meant: Meant) -> JobSnapshot:
-        uid, now = job.metadata.uid, self._clock.now()
+        uid = job.metadata.uid
         return JobSnapshot(
             devices=meant.devices,
             pods=by_device(of_job(self._context.pods, uid)),
             services=by_device(of_job(self._context.services, uid)),
-            foreign=meant.leftovers.pods,
-            told=meant.told,
-            occupied=meant.leftovers.uuids,
-            overdue=overdue(job, meant.leftovers, now=now, grace=self._timing.start_grace),
-            had=with_namesakes(had_by_original(job), meant.devices),
+            traces=meant.traces,
             observed=memory.observed,
-            now=now,
+            now=self._clock.now(),
             local=self._settings.local,
             living=self._context.lives,
         )
 
 
-def add_jobs(manager: Manager, context: Context, *, original: Original | None = None, workers: int = 4) -> Controller:
-    """Adds the loop over FlashJobs to the manager; `original` is what the other loop asks too."""
-    jobs = Jobs(context, original=original)
+def add_jobs(manager: Manager, context: Context, predecessor: Predecessor, *, workers: int = 4) -> Controller:
+    """Adds the loop over FlashJobs to the manager; `predecessor` is what the other loop asks too."""
+    jobs = Jobs(context, predecessor)
     return manager.controller(
         "flashjob",
         jobs.reconcile,
@@ -466,7 +425,7 @@ def add_jobs(manager: Manager, context: Context, *, original: Original | None = 
         Maps(context.devices.cache, lambda device: jobs_of(device, context), when=tells_something),
         Owns(context.pods.cache),
         Owns(context.services.cache),
-        Maps(context.pods.cache, job_by_label),
+        Maps(context.pods.cache, predecessor.jobs_of),
         Maps(context.jobs, lambda job: waiting_for_room(job, context), when=is_gone),
         workers=workers,
     )
@@ -476,6 +435,13 @@ def _devices_by_name(standings: Iterable[DeviceStanding]) -> dict[str, Device]:
     return {each.device.metadata.name: each.device for each in standings if each.device is not None}
 
 
+def _wishing(standings: Iterable[DeviceStanding]) -> list[str]:
+    """The names of the Devices that could be claimed or gone on with."""
+    return [
+        each.device.metadata.name for each in standings if each.need is not Need.NOTHING and each.device is not None
+    ]
+
+
 def _is_settled(standing: DeviceStanding) -> bool:
-    """Whether it is known, without what the original left of it, how to go on with a device."""
+    """Whether it is known, without what another operator left of it, how to go on with a device."""
     return standing.claim is not None or standing.record is not None or standing.state is DeviceState.FAILED

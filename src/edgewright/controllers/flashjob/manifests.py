@@ -13,7 +13,6 @@ from typing import Any, Final
 from edgewright.api.device import Claim, Device, Mark
 from edgewright.api.endpoint import BadEndpoint, parse_endpoint
 from edgewright.api.flash_pod import (
-    DIALS_BACK,
     FLASH_CONTAINER,
     INSPECT_CONTAINER,
     OTA_PORT,
@@ -27,8 +26,9 @@ from edgewright.api.flash_pod import (
     Variable,
     VersionPolicy,
 )
-from edgewright.api.flashjob import TLS_SECRET, Exposure, FlashJob, FlashJobSpec, PodTemplate
+from edgewright.api.flashjob import Exposure, FlashJob, FlashJobSpec, PodTemplate
 from edgewright.api.pod import Pod
+from edgewright.api.protocols import traits_of
 from edgewright.api.reference import BadReference, parse_reference
 from edgewright.controllers.flashjob.names import label_value, pod_name, service_name
 from edgewright.controllers.settings import Settings
@@ -36,8 +36,6 @@ from edgewright.runtime.objects import Key, RawObject, Resource, owner_reference
 
 OUTCOME_FINALIZER: Final = "edgewright.dev/outcome"
 """On a flash Pod until its outcome stands on the Device: nobody's deletion loses it."""
-DEFAULT_TIMEOUT: Final = 600
-"""How long an attempt may take, in seconds, where the job does not say."""
 
 _TIGHT: Final[RawObject] = {
     "allowPrivilegeEscalation": False,
@@ -66,11 +64,6 @@ _PUBLISHED: Final = (
 )
 
 
-def timeout_of(spec: FlashJobSpec) -> int:
-    """How long one attempt on one device may take, in seconds."""
-    return DEFAULT_TIMEOUT if spec.timeout_seconds is None else spec.timeout_seconds
-
-
 def protocol_of(device: Device) -> str:
     """How a device is flashed."""
     return device.spec.protocol or Protocol.ESP32
@@ -80,7 +73,7 @@ def exposure_of(spec: FlashJobSpec, device: Device) -> Exposure:
     """How the device reaches its flash Pod: as the job says, else as its protocol needs it."""
     if spec.exposure:
         return Exposure(spec.exposure)
-    return Exposure.LOAD_BALANCER if protocol_of(device) in DIALS_BACK else Exposure.NONE
+    return Exposure.LOAD_BALANCER if traits_of(protocol_of(device)).dials_back else Exposure.NONE
 
 
 def endpoint_of(spec: FlashJobSpec, device: Device) -> str:
@@ -96,9 +89,9 @@ def own_flasher(spec: FlashJobSpec, settings: Settings) -> bool:
 def secrets_of(spec: FlashJobSpec, device: Device, settings: Settings) -> dict[str, str]:
     """The Secrets that the Pod for a device cannot start without: the job's field, and the name that it gives."""
     secrets = {}
-    dialled = protocol_of(device) in DIALS_BACK or exposure_of(spec, device) is Exposure.LOAD_BALANCER
+    dialled = traits_of(protocol_of(device)).dials_back or exposure_of(spec, device) is Exposure.LOAD_BALANCER
     if dialled and own_flasher(spec, settings):
-        secrets["spec.tlsSecretName"] = spec.tls_secret_name or TLS_SECRET
+        secrets["spec.tlsSecretName"] = spec.tls_secret
     if spec.firmware_pull_secret:
         secrets["spec.firmwarePullSecret"] = spec.firmware_pull_secret
     if spec.signature_public_key_secret:
@@ -196,7 +189,7 @@ def deadline_of(spec: FlashJobSpec, settings: Settings) -> int:
     """The Pod's activeDeadlineSeconds: the attempt's time, and some for pulling the image and for ending well."""
     timing = settings.timing
     extra = timing.start_grace if own_flasher(spec, settings) else timing.start_grace + timing.foreign_grace
-    return max(1, math.ceil(timeout_of(spec) + extra))
+    return max(1, math.ceil(spec.timeout + extra))
 
 
 def loosened(security_context: Mapping[str, Any] | None) -> str | None:
@@ -353,7 +346,7 @@ def _variables(
         Variable.DIGEST: digest,
         Variable.RECORDED_DIGEST: known.digest if known else "",
         Variable.RECORDED_CERTIFICATE: device.status.certificate,
-        Variable.TIMEOUT: str(timeout_of(spec)),
+        Variable.TIMEOUT: str(spec.timeout),
         Variable.FORCE: _truth(spec.force),
         Variable.VERSION_POLICY: spec.version_policy or VersionPolicy.IMAGE,
         Variable.ALLOW_INSECURE: _truth(spec.allow_insecure),

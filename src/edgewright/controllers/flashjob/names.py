@@ -1,7 +1,7 @@
 """What things are called: the Service and the Pod of a device, label values, and the hash of a desired state.
 
-Both loops use it. The names are the original operator's wherever Kubernetes takes them; where it does not, they are cut
-and end in a hash, so that they stay the same for the same job and device and differ for different ones. Pure.
+Both loops use it. The published names are kept wherever Kubernetes takes them; where it does not, they are cut and end
+in a hash, so that they stay the same for the same job and device and differ for different ones. Pure.
 """
 
 from __future__ import annotations

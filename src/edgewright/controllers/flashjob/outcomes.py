@@ -34,13 +34,12 @@ from edgewright.api.flash_pod import (
     Variable,
     decode_report,
 )
-from edgewright.api.flashjob import FlashJob, FlashJobSpec
+from edgewright.api.flashjob import FlashJob
 from edgewright.api.pod import ContainerTerminated, Pod
 from edgewright.controllers.settings import Timing
 from edgewright.runtime.objects import Resource
+from edgewright.runtime.text import cut
 
-DEFAULT_RETRIES: Final = 2
-"""How often a device whose flash failed is tried again, where the job does not say."""
 FORGET_AFTER: Final = timedelta(minutes=10)
 """A record whose job is not in the cache is kept for so long: the cache may be behind, and the job new."""
 
@@ -73,11 +72,6 @@ def claim_of(pod: Pod) -> Claim:
         since=metadata.creation_timestamp,
         check=pod.variable(Variable.ROLE) == Role.CHECK or pod.variable(Variable.CHECK) == "true",
     )
-
-
-def outcome_of(pod: Pod) -> Report | None:
-    """What came of a Pod, or None while it has not ended."""
-    return report_of(pod) if pod.finished else None
 
 
 def report_of(pod: Pod, *, lost: str = "") -> Report:
@@ -161,11 +155,6 @@ def _described(reason: str, message: str) -> str:
 # --- what follows ---------------------------------------------------------------------------------------------------
 
 
-def attempts_of(spec: FlashJobSpec) -> int:
-    """How many attempts on a device a job allows."""
-    return 1 + (DEFAULT_RETRIES if spec.retries is None else spec.retries)
-
-
 def next_attempt(job: FlashJob, claim: Claim, report: Report, *, now: datetime, timing: Timing) -> Claim | None:
     """The claim for another attempt after this outcome, or None where the outcome is final.
 
@@ -173,13 +162,13 @@ def next_attempt(job: FlashJob, claim: Claim, report: Report, *, now: datetime, 
     is worth another try.
     """
     worth = report.outcome.worth_another_try or report.outcome is Outcome.CANCELLED
-    if not worth or claim.attempt >= attempts_of(job.spec):
+    if not worth or claim.attempt >= job.spec.attempts:
         return None
     return msgspec.structs.replace(
         claim,
         attempt=claim.attempt + 1,
         not_before=now + _pause(claim.attempt, timing),
-        last_message=_cut(f"{report.outcome}: {report.message}", _MESSAGE),
+        last_message=cut(f"{report.outcome}: {report.message}", _MESSAGE),
         waits=0,
         waits_for="",
     )
@@ -192,7 +181,7 @@ def set_aside(claim: Claim, *, now: datetime, timing: Timing, why: str = "") -> 
     """
     waits = claim.waits + 1
     not_before = now + _pause(waits, timing)
-    return msgspec.structs.replace(claim, waits=waits, waits_for=_cut(why, _MESSAGE), not_before=not_before)
+    return msgspec.structs.replace(claim, waits=waits, waits_for=cut(why, _MESSAGE), not_before=not_before)
 
 
 def _pause(times: int, timing: Timing) -> timedelta:
@@ -227,7 +216,7 @@ def record(
         message=last.message,
         digest=last.digest,
         version=last.version_after,
-        image_version=_cut(report.image_version, _TEXT),
+        image_version=cut(report.image_version, _TEXT),
         attempts=claim.attempt,
         forced=forced,
         time=now,
@@ -250,13 +239,13 @@ def _last_flash(claim: Claim, report: Report, *, firmware: str, now: datetime) -
     return LastFlash(
         job=claim.job,
         outcome=report.outcome,
-        message=_cut(report.message, _MESSAGE),
-        firmware=_cut(firmware, _REFERENCE),
-        digest=_cut(report.digest, _TEXT),
-        version_before=_cut(report.version_before, _TEXT),
-        version_after=_cut(version, _TEXT),
+        message=cut(report.message, _MESSAGE),
+        firmware=cut(firmware, _REFERENCE),
+        digest=cut(report.digest, _TEXT),
+        version_before=cut(report.version_before, _TEXT),
+        version_after=cut(version, _TEXT),
         time=now,
-        log=() if report.outcome.good else tuple(_cut(line, _LINE) for line in report.log[-LOG_LINES:]),
+        log=() if report.outcome.good else tuple(cut(line, _LINE) for line in report.log[-LOG_LINES:]),
     )
 
 
@@ -275,7 +264,7 @@ def _learnt(status: DeviceStatus, report: Report) -> DeviceStatus:
         ("certificate", report.certificate),
     ):
         if value:
-            changes[field] = _cut(value, _TEXT)
+            changes[field] = cut(value, _TEXT)
     uncertain = report.written and report.outcome is not Outcome.REVERTED
     another = bool(report.certificate and status.certificate) and report.certificate != status.certificate
     if (uncertain or another) and not report.outcome.good and status.firmware is not None:
@@ -298,7 +287,3 @@ def _records(
 
 def _same(one: Claim, other: Claim) -> bool:
     return (one.job.uid, one.state, one.attempt) == (other.job.uid, other.state, other.attempt)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

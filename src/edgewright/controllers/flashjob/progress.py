@@ -7,7 +7,8 @@ The loop over FlashJobs makes one survey a pass: it tells what could start (for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -17,17 +18,16 @@ import msgspec
 
 from edgewright.api.device import MAX_RECORDS, Claim, Device, DeviceStatus, FlashRecord, JobReference
 from edgewright.api.endpoint import endpoint_problem
-from edgewright.api.flash_pod import FLASH_CONTAINER, Outcome, Variable
+from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, Exposure, FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.controllers.flashjob.admission import flashed_by
-from edgewright.controllers.flashjob.manifests import exposure_of, service_key, timeout_of
+from edgewright.controllers.flashjob.admission import Wait, flashed_by
+from edgewright.controllers.flashjob.manifests import exposure_of, service_key
 from edgewright.controllers.flashjob.names import state_of
+from edgewright.controllers.flashjob.predecessor import NO_TRACE, Trace, Traces, no_traces
 
-DEFAULT_DISCOVERY: Final = 600
-"""How many seconds a device that nobody has discovered is waited for, where the job does not say."""
-_CLEARING: Final = "what the original operator left is cleared away"
+_HELD_BY_PEOPLE: Final = frozenset({Wait.PAUSED, Wait.SPEC})
 _GOOD: Final = frozenset(outcome.value for outcome in Outcome if outcome.good)
 
 
@@ -57,12 +57,10 @@ class DeviceStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     address: str = ""
     time: datetime | None = None
     need: Need = Need.NOTHING
-    check: bool = False
-    """Whether the original operator has had it: what it runs then is looked at before it is written."""
-    occupied: bool = False
-    """Whether a Pod of the original is there, whose name is ours too: it goes before the attempt begins."""
-    told: bool = False
-    """Whether only a Pod of the original tells which Device this is: once it is claimed, the Device does."""
+    wait: Wait = Wait.START
+    """What it waits for, where it does."""
+    trace: Trace = NO_TRACE
+    """What another operator left of it, where it is to be claimed."""
     addressless: bool = False
     """Whether it waits for an address, now or until it may try again."""
     due: datetime | None = None
@@ -79,19 +77,8 @@ class JobSnapshot:
     """The job's flash Pods, by the name of the Device."""
     services: Mapping[str, Service] = field(default_factory=dict)
     """Their Services, by the name of the Device."""
-    foreign: Mapping[str, Pod] = field(default_factory=dict)
-    """Pods that the original operator left, by entry of spec.uuid: all entries for a device have the same one."""
-    told: frozenset[str] = frozenset()
-    """The entries of spec.uuid of which only a Pod in `foreign` tells the Device."""
-    occupied: frozenset[str] = frozenset()
-    """The entries of spec.uuid for which anything of the original is left: its names are ours too.
-
-    Empty among them: something for the whole job, such as a Service that would lead to our Pods as well.
-    """
-    overdue: frozenset[str] = frozenset()
-    """The names of those of the Pods in `foreign` that should have ended long ago."""
-    had: frozenset[str] = frozenset()
-    """The entries of spec.uuid that the original, which proves nothing, had a Pod for or says are done."""
+    traces: Traces = no_traces
+    """What another operator has under way or has left for each entry of spec.uuid."""
     observed: datetime
     """When this generation of the spec was first seen."""
     now: datetime
@@ -100,17 +87,13 @@ class JobSnapshot:
     living: Callable[[JobReference], bool] = lambda _: True
     """Whether a job still exists: the records of others go as soon as there is a new one."""
 
-    def is_occupied(self, uuid: str) -> bool:
-        """Whether something of the original is in the way of this device's Service or Pod."""
-        return uuid in self.occupied or "" in self.occupied
 
-    def left_for(self, uuid: str) -> Pod | None:
-        """The Pod that the original left for an entry of spec.uuid, or for the whole job."""
-        return self.foreign.get(uuid) or self.foreign.get("")
+@dataclass(frozen=True)
+class Waits:
+    """What the devices of a job wait for, and since when the one that has waited longest does."""
 
-    def is_awaited(self, pod: Pod) -> bool:
-        """Whether a Pod of the original is still flashing, and within its time."""
-        return not pod.finished and pod.metadata.name not in self.overdue
+    counts: Mapping[str, int] = field(default_factory=dict)
+    oldest: datetime | None = None
 
 
 def survey(job: FlashJob, snapshot: JobSnapshot) -> list[DeviceStanding]:
@@ -118,6 +101,26 @@ def survey(job: FlashJob, snapshot: JobSnapshot) -> list[DeviceStanding]:
     state = state_of(job.spec)
     devices = snapshot.devices
     return [standing_of(job, uuid, devices.get(uuid), snapshot, state=state) for uuid in job.spec.uuids]
+
+
+def waits_of(standings: Iterable[DeviceStanding], waits: Mapping[str, Wait], *, since: datetime) -> Waits:
+    """What the job's devices wait for; `waits` says it by the names of their Devices where admission knows more.
+
+    Those that nothing has been done for wait since the spec was first seen.
+    """
+    counts: Counter[str] = Counter()
+    oldest: datetime | None = None
+    for standing in standings:
+        if standing.state is not DeviceState.WAITING:
+            continue
+        admitted = standing.device is not None and standing.need is not Need.NOTHING
+        name = standing.device.metadata.name if standing.device is not None else ""
+        word = waits.get(name, standing.wait) if admitted else standing.wait
+        counts[word] += 1
+        began = (standing.claim.since if standing.claim is not None else None) or since
+        if word not in _HELD_BY_PEOPLE and (oldest is None or began < oldest):
+            oldest = began
+    return Waits(counts, oldest)
 
 
 def standing_of(
@@ -152,18 +155,15 @@ def _is_full(status: DeviceStatus, snapshot: JobSnapshot) -> bool:
 
 
 def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStanding:
-    foreign = snapshot.left_for(uuid)
-    if foreign is not None and snapshot.is_awaited(foreign):
+    trace = snapshot.traces(uuid, None)
+    if trace.busy:
         # Its Instance may have gone with the application that is being replaced; it comes back under another uid.
-        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, message=_awaited(foreign))
+        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, message=trace.busy)
     if job.spec.paused:
         # Where the job itself tells the address, nobody else may ever discover the device: it has no deadline.
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="paused")
-    seconds = job.spec.discovery_timeout_seconds
-    seconds = DEFAULT_DISCOVERY if seconds is None else seconds
-    flashed = foreign.terminated(FLASH_CONTAINER) if foreign is not None else None
-    since = flashed.finished_at if flashed is not None and flashed.finished_at is not None else snapshot.observed
-    deadline = max(snapshot.observed, since) + timedelta(seconds=seconds)
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="paused", wait=Wait.PAUSED)
+    seconds = job.spec.discovery_timeout
+    deadline = max(snapshot.observed, trace.ended or snapshot.observed) + timedelta(seconds=seconds)
     if snapshot.now >= deadline:
         return DeviceStanding(
             uuid=uuid,
@@ -175,7 +175,8 @@ def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStan
             ),
             time=deadline,
         )
-    return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message="waiting to be discovered", due=deadline)
+    message = "waiting to be discovered"
+    return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, message=message, wait=Wait.DISCOVERY, due=deadline)
 
 
 def _claimed(
@@ -184,12 +185,18 @@ def _claimed(
     name = device.metadata.name
     service = snapshot.services.get(name)
     address = service.external_address if service is not None else ""
-    if claim.not_before is not None and (snapshot.is_occupied(claim.uuid) or snapshot.is_occupied(uuid)):
-        message = _CLEARING
-        return DeviceStanding(
-            uuid=uuid, state=DeviceState.WAITING, device=device, claim=claim, message=message, time=claim.since
-        )
     if claim.not_before is not None:
+        blocked = snapshot.traces(uuid, device).blocked or snapshot.traces(claim.uuid, device).blocked
+        if blocked:
+            return DeviceStanding(
+                uuid=uuid,
+                state=DeviceState.WAITING,
+                device=device,
+                claim=claim,
+                message=blocked,
+                time=claim.since,
+                wait=Wait.CLEANUP,
+            )
         return DeviceStanding(
             uuid=uuid,
             state=DeviceState.WAITING,
@@ -198,12 +205,14 @@ def _claimed(
             message=_between(job, claim, claim.not_before, snapshot.now),
             time=claim.since,
             addressless=claim.waits > 0 and not claim.waits_for,
+            wait=Wait.RETRY if not claim.waits else Wait.POD if claim.waits_for else Wait.ADDRESS,
             # A claim for what is not wanted any more is released, not gone on with.
             need=Need.RESUME if claim.state == state else Need.NOTHING,
             due=claim.not_before if claim.not_before > snapshot.now else None,
         )
     pod = snapshot.pods.get(name)
-    progress, message = _progress(job, device, pod, service, address)
+    addressless = pod is None and not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER
+    progress, message = _progress(pod, service, addressless=addressless)
     return DeviceStanding(
         uuid=uuid,
         state=progress,
@@ -212,7 +221,8 @@ def _claimed(
         message=f"{message}; attempt {claim.attempt}" if claim.attempt > 1 else message,
         address=address,
         time=claim.since,
-        addressless=pod is None and not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER,
+        addressless=addressless,
+        wait=Wait.ADDRESS if addressless else Wait.POD,
     )
 
 
@@ -220,18 +230,16 @@ def _between(job: FlashJob, claim: Claim, until: datetime, now: datetime) -> str
     """Why a claimed device does not go on before this time."""
     if claim.waits:
         when = f"at {until:%H:%M:%S}" if until > now else "as soon as there is a place"
-        why = claim.waits_for or f"no address for Service {service_key(claim).name} in {timeout_of(job.spec)} s"
+        why = claim.waits_for or f"no address for Service {service_key(claim).name} in {job.spec.timeout} s"
         return f"{why}; tried again {when}"
     message = f"attempt {claim.attempt} starts at {until:%H:%M:%S}"
     return f"{message}; the one before: {claim.last_message}" if claim.last_message else message
 
 
-def _progress(
-    job: FlashJob, device: Device, pod: Pod | None, service: Service | None, address: str
-) -> tuple[DeviceState, str]:
+def _progress(pod: Pod | None, service: Service | None, *, addressless: bool) -> tuple[DeviceState, str]:
     """How far the attempt on a claimed device is."""
     if pod is None:
-        if not address and exposure_of(job.spec, device) is Exposure.LOAD_BALANCER:
+        if addressless:
             where = f" of Service {service.metadata.name}" if service is not None else ""
             return DeviceState.WAITING, f"waiting for the address{where}"
         return DeviceState.WAITING, "its flash Pod is about to be made"
@@ -251,16 +259,18 @@ def _why_not_running(pod: Pod) -> str:
 
 
 def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, *, full: bool) -> DeviceStanding:
-    foreign = snapshot.left_for(uuid)
-    if foreign is not None and snapshot.is_awaited(foreign):
-        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, device=device, message=_awaited(foreign))
+    trace = snapshot.traces(uuid, device)
+    if trace.busy:
+        return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, device=device, message=trace.busy)
     name = device.metadata.name
     if name in snapshot.pods or name in snapshot.services:
         # Its Pod may still run, where the Device's status was lost: the loop over Devices claims or clears it.
         message = "what is left of its last flash is cleared away"
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message)
-    if foreign is None and snapshot.is_occupied(uuid):
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=_CLEARING)
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message, wait=Wait.CLEANUP)
+    if trace.blocked and not trace.claimable:
+        return DeviceStanding(
+            uuid=uuid, state=DeviceState.WAITING, device=device, message=trace.blocked, wait=Wait.CLEANUP
+        )
     problem = endpoint_problem(job.spec.host_endpoint or device.spec.endpoint, local=snapshot.local)
     if problem is not None:
         message = f"spec.endpoint of Device {name}: {problem}"
@@ -269,7 +279,7 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
         )
     if full:
         message = f"{MAX_RECORDS} jobs have an outcome on it: delete those that are no longer needed"
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message)
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message, wait=Wait.ROOM)
     claim = device.status.claim
     return DeviceStanding(
         uuid=uuid,
@@ -277,30 +287,6 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
         device=device,
         message="has not started" if claim is None else flashed_by(claim.job),
         need=Need.START,
-        check=(foreign is not None and same_order(foreign, job))
-        or (uuid in snapshot.had and not _flashed_since(job, device)),
-        occupied=foreign is not None,
-        told=uuid in snapshot.told,
+        wait=Wait.START if claim is None else Wait.OTHER_JOB,
+        trace=trace,
     )
-
-
-def _awaited(pod: Pod) -> str:
-    return f"Pod {pod.metadata.name} of the original operator is flashing it and is still running"
-
-
-def same_order(pod: Pod, job: FlashJob) -> bool:
-    """Whether a Pod of the original was to bring what the job asks for now, as far as it tells."""
-    firmware, version = pod.variable(Variable.FIRMWARE), pod.variable(Variable.VERSION)
-    return firmware in ("", job.spec.firmware) and version in ("", job.spec.version)
-
-
-def _flashed_since(job: FlashJob, device: Device) -> bool:
-    """Whether we have flashed the device, for whichever job, since this job was made: what it runs is ours by now.
-
-    An attempt of the job's own that was given up in mid-way is not enough: it was to check the device, and so is the
-    next one.
-    """
-    last, made = device.status.last_flash, job.metadata.creation_timestamp
-    if last is not None and last.job.uid == job.metadata.uid and device.status.record_of(last.job.uid) is None:
-        return False
-    return last is not None and (last.time is None or made is None or last.time >= made)

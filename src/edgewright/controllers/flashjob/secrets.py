@@ -13,6 +13,7 @@ import msgspec
 from edgewright.api.device import Device
 from edgewright.api.flashjob import FlashJob
 from edgewright.controllers.flashjob.manifests import protocol_of, secrets_of
+from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.controllers.flashjob.validation import Problem
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.client import Client
@@ -72,10 +73,14 @@ class Secrets:
         try:
             secret = await self._api.get(key)
         except NotFound:
-            return Problem(field, "SecretMissing", f"there is no {where}: make it, or name another one")
+            return Problem(field, Reason.SECRET_MISSING, f"there is no {where}: make it, or name another one")
         except Forbidden:
-            return Problem(field, "SecretUnreadable", f"the operator may not get {where}: its role must allow that")
+            return Problem(
+                field, Reason.SECRET_UNREADABLE, f"the operator may not get {where}: its role must allow that"
+            )
         missing = [name for name in _KEYS[field] if name not in secret.data]
         if missing:
-            return Problem(field, "SecretMissing", f"{where} has no {' and no '.join(missing)}: add what is missing")
+            return Problem(
+                field, Reason.SECRET_MISSING, f"{where} has no {' and no '.join(missing)}: add what is missing"
+            )
         return None

@@ -28,20 +28,12 @@ from edgewright.api.flashjob import (
     FlashJobStatus,
 )
 from edgewright.controllers.flashjob.progress import DeviceStanding, Need
+from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.runtime import conditions as conditions_of
 from edgewright.runtime.conditions import condition, done, progressing, remove, retrying, set_condition, stuck
 from edgewright.runtime.objects import Condition
+from edgewright.runtime.text import cut
 
-TAG_MOVED: Final = "TagMoved"
-"""The condition of a job whose firmware tag stood for different images while it ran."""
-VERSION_DIFFERS: Final = "VersionDiffers"
-"""The condition of a job whose firmware carries another version than the spec names."""
-APPLICATION_DIFFERS: Final = "ApplicationDiffers"
-"""The condition of a job after which devices report another application than the spec names."""
-NO_ADDRESS: Final = "NoAddress"
-"""The reason of a job that does not get on, because none of its Services gets an address."""
-NOT_MADE: Final = "NotMade"
-"""The reason of a job that does not get on, because the server lets none of its Services or Pods be made for now."""
 ALL_WELL: Final = "All flashing pods completed successfully"
 """The message of a completed job, as published."""
 
@@ -59,7 +51,7 @@ _NAMED: Final = 3
 class Hold:
     """What keeps the whole job from going on."""
 
-    reason: str
+    reason: Reason
     message: str
     refused: bool = False
     """Whether the spec itself is wrong: nothing happens until somebody changes it."""
@@ -152,10 +144,10 @@ def _phase(
     if hold is not None and hold.refused:
         return FlashJobPhase.FAILED, hold.message, stuck(hold.reason, hold.message)
     if counts.total and counts.done == counts.total:
-        return FlashJobPhase.COMPLETED, ALL_WELL, done("Completed", ALL_WELL)
+        return FlashJobPhase.COMPLETED, ALL_WELL, done(Reason.COMPLETED, ALL_WELL)
     if counts.total and not counts.waiting and not counts.flashing:
         message = _failures(standings, counts, observed)
-        return FlashJobPhase.FAILED, message, stuck("DevicesFailed", message)
+        return FlashJobPhase.FAILED, message, stuck(Reason.DEVICES_FAILED, message)
     if hold is not None:
         make = progressing if hold.accepted else retrying
         return FlashJobPhase.IN_PROGRESS, hold.message, make(hold.reason, hold.message)
@@ -165,10 +157,10 @@ def _phase(
         reason, why = in_vain
         message = f"{message}: {why}; it is tried again and again"
         return FlashJobPhase.IN_PROGRESS, message, retrying(reason, message)
-    return FlashJobPhase.IN_PROGRESS, message, progressing("Flashing", message)
+    return FlashJobPhase.IN_PROGRESS, message, progressing(Reason.FLASHING, message)
 
 
-def _in_vain(standings: Iterable[DeviceStanding]) -> tuple[str, str] | None:
+def _in_vain(standings: Iterable[DeviceStanding]) -> tuple[Reason, str] | None:
     """Why nothing that is under way gets on, as a reason and in words, where some of it has waited in vain before."""
     waited, refused = False, ""
     for standing in standings:
@@ -182,9 +174,9 @@ def _in_vain(standings: Iterable[DeviceStanding]) -> tuple[str, str] | None:
         waited = waited or claim.waits > 0
         refused = refused or claim.waits_for
     if refused:
-        return NOT_MADE, refused
+        return Reason.NOT_MADE, refused
     if waited:
-        return NO_ADDRESS, "their Services get no address: is there a load balancer, and has it a free address"
+        return Reason.NO_ADDRESS, "their Services get no address: is there a load balancer, and has it a free address"
     return None
 
 
@@ -208,7 +200,7 @@ def _failures(standings: Sequence[DeviceStanding], counts: FlashCounts, observed
     more = f"; and {counts.failed - _NAMED} more" if counts.failed > _NAMED else ""
     advice = next(filter(None, (_advice(each, observed) for each in failed)), "")
     # What to do stands at the end, where it must not be cut off.
-    text = _cut(f"{counts.failed} of {counts.total} devices failed: {told}{more}", 4096 - len(advice) - 2)
+    text = cut(f"{counts.failed} of {counts.total} devices failed: {told}{more}", 4096 - len(advice) - 2)
     return f"{text}; {advice}" if advice else text
 
 
@@ -226,11 +218,16 @@ def _advice(standing: DeviceStanding, observed: datetime) -> str:
 
 
 def _host_endpoint(job: FlashJob, standings: Sequence[DeviceStanding]) -> str:
-    if len(standings) != 1:
-        return ""
-    device = standings[0].device
-    endpoint = job.spec.host_endpoint or (device.spec.endpoint if device is not None else "")
-    return _cut(endpoint, MAX_ENDPOINT)
+    """The address of the device; of several, of the one that was started or ended last."""
+    if len(standings) == 1:
+        return _endpoint(job, standings[0])
+    latest = max((each for each in standings if each.time is not None), key=_when, default=None)
+    return _endpoint(job, latest) if latest is not None else ""
+
+
+def _endpoint(job: FlashJob, standing: DeviceStanding) -> str:
+    found = standing.device.spec.endpoint if standing.device is not None else ""
+    return cut(job.spec.host_endpoint or found, MAX_ENDPOINT)
 
 
 def _earliest(standings: Iterable[DeviceStanding]) -> datetime | None:
@@ -258,8 +255,9 @@ def _shown(
     room -= sum(map(len, job.metadata.annotations.values())) * 11 // 10  # an applied spec stands there quoted
     shown: list[FlashedDevice] = []
     for standing in chain(order, groups[DeviceState.DONE]):
-        entry = _entry(standing, waiting, observed)
-        room -= _ENTRY_BYTES + len(entry.message.encode()) + len(entry.uuid) + len(entry.device) + len(entry.version)
+        entry = _entry(job, standing, waiting, observed)
+        texts = (entry.uuid, entry.device, entry.version, entry.host_endpoint)
+        room -= _ENTRY_BYTES + len(entry.message.encode()) + sum(map(len, texts))
         if len(shown) == MAX_SHOWN or room < 0:
             break
         shown.append(entry)
@@ -270,7 +268,7 @@ def _when(standing: DeviceStanding) -> float:
     return standing.time.timestamp() if standing.time is not None else 0.0
 
 
-def _entry(standing: DeviceStanding, waiting: Mapping[str, str], observed: datetime) -> FlashedDevice:
+def _entry(job: FlashJob, standing: DeviceStanding, waiting: Mapping[str, str], observed: datetime) -> FlashedDevice:
     record, claim, device = standing.record, standing.claim, standing.device
     message = standing.message
     known = standing.due is not None or standing.addressless or (claim is not None and bool(claim.waits_for))
@@ -278,16 +276,17 @@ def _entry(standing: DeviceStanding, waiting: Mapping[str, str], observed: datet
         message = waiting.get(device.metadata.name, message)
     advice = _advice(standing, observed)
     if advice:
-        message = f"{_cut(message, _MAX_MESSAGE - len(advice) - 2)}; {advice}"
+        message = f"{cut(message, _MAX_MESSAGE - len(advice) - 2)}; {advice}"
     return FlashedDevice(
         # The original's schema took longer ones: then the job is refused, and that must be told.
-        uuid=_cut(standing.uuid, MAX_DEVICE_NAME),
+        uuid=cut(standing.uuid, MAX_DEVICE_NAME),
         device=device.metadata.name if device is not None else "",
         state=standing.state,
         outcome=standing.outcome,
-        message=_cut(message, _MAX_MESSAGE),
+        message=cut(message, _MAX_MESSAGE),
         version=record.version if record is not None else "",
         attempts=record.attempts if record is not None else claim.attempt if claim is not None else 0,
+        host_endpoint=_endpoint(job, standing),
         address=standing.address,
         drifted=drifted(standing),
         superseded=superseded(standing),
@@ -310,18 +309,18 @@ def _conditions(
     if hold is not None and not hold.accepted:
         said = condition(ACCEPTED, "False", hold.reason, hold.message, generation=generation)
     else:
-        said = condition(ACCEPTED, "True", "Accepted", "", generation=generation)
+        said = condition(ACCEPTED, "True", Reason.ACCEPTED, "", generation=generation)
     conditions = set_condition(conditions, said, now=now)
-    for type_, message in (
-        (TAG_MOVED, _tag_moved(job, records, digest)),
-        (VERSION_DIFFERS, _version_differs(job, records)),
-        (APPLICATION_DIFFERS, _application_differs(job, standings)),
+    for reason, message in (
+        (Reason.TAG_MOVED, _tag_moved(job, records, digest)),
+        (Reason.VERSION_DIFFERS, _version_differs(job, records)),
+        (Reason.APPLICATION_DIFFERS, _application_differs(job, standings)),
     ):
-        if message:
-            said = condition(type_, "True", type_, message, generation=generation)
+        if message:  # each of these is a condition of its own, which has its reason for a type
+            said = condition(reason, "True", reason, message, generation=generation)
             conditions = set_condition(conditions, said, now=now)
         else:
-            conditions = remove(conditions, type_)
+            conditions = remove(conditions, reason)
     return conditions_of.with_outcome(conditions, overall, generation=generation, now=now)
 
 
@@ -365,7 +364,3 @@ def _application(device: Device, job: FlashJob) -> str | None:
     if last is None or last.job.uid != job.metadata.uid:
         return None
     return device.status.application or None
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

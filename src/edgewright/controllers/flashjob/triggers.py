@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from edgewright.api.device import MAX_RECORDS, Device, Mark
+from edgewright.api.device import MAX_RECORDS, Device
 from edgewright.api.flashjob import FlashJob
 from edgewright.controllers.flashjob.context import BY_RECORD, BY_UUID, Context, known_as
 from edgewright.runtime.cache import Change
-from edgewright.runtime.objects import Key, Resource
+from edgewright.runtime.objects import Key
 from edgewright.runtime.predicates import intent_changed
 
 
@@ -38,13 +38,6 @@ def waiting_for_room(gone: FlashJob, context: Context) -> Iterable[Key]:
 def is_gone(change: Change[Any]) -> bool:
     """Whether the object is no more."""
     return change.new is None
-
-
-def job_by_label(obj: Resource) -> Iterable[Key]:
-    """The job that the original's Pod is labelled with: not every version of it set owner references."""
-    labels = obj.metadata.labels
-    if "app" in labels and Mark.JOB_UID not in labels:
-        yield Key(obj.metadata.namespace, labels["app"])
 
 
 def asked_or_wiped(change: Change[Any]) -> bool:

@@ -28,7 +28,9 @@ from edgewright.api.flashjob import (
 )
 from edgewright.api.reference import BadReference, parse_reference
 from edgewright.controllers.flashjob.manifests import loosened, own_flasher
+from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.controllers.settings import Settings
+from edgewright.runtime.text import cut
 
 MAX_UUIDS: Final = 400_000
 """How many characters all entries of spec.uuid may have together: they stand in the object two or three times."""
@@ -53,7 +55,7 @@ class Problem:
     """Why a spec is not acted on: the field, a word for programs, and a sentence that says what to do."""
 
     field: str
-    reason: str
+    reason: Reason
     message: str
 
     def __str__(self) -> str:
@@ -76,7 +78,7 @@ def problems(job: FlashJob, settings: Settings) -> list[Problem]:
 
 def in_a_sentence(found: Iterable[Problem]) -> str:
     """All that is wrong, as it stands in the message of a condition, however long what people wrote is."""
-    return _cut("; ".join(_cut(str(problem), _MAX_PROBLEM) for problem in found), _MAX_TEXT)
+    return cut("; ".join(cut(str(problem), _MAX_PROBLEM) for problem in found), _MAX_TEXT)
 
 
 def _firmware_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
@@ -84,7 +86,7 @@ def _firmware_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
     try:
         pinned = bool(parse_reference(spec.firmware).digest)
     except BadReference as error:
-        found.append(Problem("spec.firmware", "InvalidFirmware", str(error)))
+        found.append(Problem("spec.firmware", Reason.INVALID_FIRMWARE, str(error)))
     else:
         if spec.signature_public_key_secret and not pinned and not own_flasher(spec, settings):
             message = (
@@ -92,12 +94,12 @@ def _firmware_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
                 " spec.flashjobPodImage is a flasher of others, which pulls it itself after the signature was checked:"
                 " a tag may stand for something else by then. Pin it, or leave spec.flashjobPodImage out"
             )
-            found.append(Problem("spec.firmware", "FirmwareNotPinned", message))
+            found.append(Problem("spec.firmware", Reason.FIRMWARE_NOT_PINNED, message))
     if not spec.version.strip():
-        found.append(Problem("spec.version", "InvalidVersion", "it is empty: name what the devices must report"))
+        found.append(Problem("spec.version", Reason.INVALID_VERSION, "it is empty: name what the devices must report"))
     elif len(spec.version) > MAX_VERSION:
         message = f"it has {len(spec.version)} characters and may have {MAX_VERSION}: no device reports such a one"
-        found.append(Problem("spec.version", "InvalidVersion", message))
+        found.append(Problem("spec.version", Reason.INVALID_VERSION, message))
     return found
 
 
@@ -105,29 +107,29 @@ def _uuid_problems(spec: FlashJobSpec) -> list[Problem]:
     uuids = spec.uuids
     field = "spec.uuid"
     if not uuids:
-        return [Problem(field, "NoDevices", "it is empty: name the devices to flash")]
+        return [Problem(field, Reason.NO_DEVICES, "it is empty: name the devices to flash")]
     found = []
     blank = next((place for place, uuid in enumerate(uuids) if not uuid.strip()), None)
     if blank is not None:
-        found.append(Problem(f"{field}[{blank}]", "NoDevices", "it is empty: take it out or name a device"))
+        found.append(Problem(f"{field}[{blank}]", Reason.NO_DEVICES, "it is empty: take it out or name a device"))
     long = next((place for place, uuid in enumerate(uuids) if len(uuid) > MAX_DEVICE_NAME), None)
     if long is not None:
         message = (
-            f"{_cut(uuids[long], _LETTERS_SHOWN)} has {len(uuids[long])} characters and may have"
+            f"{cut(uuids[long], _LETTERS_SHOWN)} has {len(uuids[long])} characters and may have"
             f" {MAX_DEVICE_NAME}: name the device by its Instance's uid or its Device's name"
         )
-        found.append(Problem(f"{field}[{long}]", "InvalidName", message))
+        found.append(Problem(f"{field}[{long}]", Reason.INVALID_NAME, message))
     if len(uuids) > MAX_DEVICES:
         message = f"it names {len(uuids)} devices and may name {MAX_DEVICES}: make several jobs"
-        found.append(Problem(field, "TooManyDevices", message))
+        found.append(Problem(field, Reason.TOO_MANY_DEVICES, message))
     elif sum(map(len, uuids)) > MAX_UUIDS:
         message = f"its entries have more than {MAX_UUIDS} characters together: make several jobs or use uids"
-        found.append(Problem(field, "TooManyDevices", message))
+        found.append(Problem(field, Reason.TOO_MANY_DEVICES, message))
     if len(set(uuids)) < len(uuids):
         twice = [uuid for uuid, times in Counter(uuids).items() if times > 1]
         more = f" and {len(twice) - _SHOWN} more" if len(twice) > _SHOWN else ""
         message = f"{', '.join(twice[:_SHOWN])}{more} stands in it more than once: name each device once"
-        found.append(Problem(field, "DuplicateDevices", message))
+        found.append(Problem(field, Reason.DUPLICATE_DEVICES, message))
     return found
 
 
@@ -137,14 +139,14 @@ def _endpoint_problems(spec: FlashJobSpec, settings: Settings) -> list[Problem]:
         field = "spec.hostEndpoint"
         if len(spec.uuids) > 1:
             message = f"it is the address of one device, and spec.uuid names {len(spec.uuids)}: leave one of them out"
-            found.append(Problem(field, "InvalidEndpoint", message))
+            found.append(Problem(field, Reason.INVALID_ENDPOINT, message))
         problem = endpoint_problem(spec.host_endpoint, local=settings.local)
         if problem:
-            found.append(Problem(field, "InvalidEndpoint", problem))
+            found.append(Problem(field, Reason.INVALID_ENDPOINT, problem))
     if spec.external_ip:
         problem = _address_problem(spec.external_ip, local=settings.local)
         if problem:
-            found.append(Problem("spec.externalIP", "InvalidAddress", problem))
+            found.append(Problem("spec.externalIP", Reason.INVALID_ADDRESS, problem))
     return found
 
 
@@ -155,7 +157,7 @@ def _address_problem(text: str, *, local: bool) -> str | None:
     except ValueError:
         address = None
     if address is None or "%" in text:
-        shown = _cut(repr(text), _LETTERS_SHOWN)
+        shown = cut(repr(text), _LETTERS_SHOWN)
         return f"{shown} is no IP address: {advice}, such as 192.0.2.1, with nothing around it"
     why = unfit(address, local=local)
     return f"{text} {why}: {advice}" if why else None
@@ -167,7 +169,7 @@ def _choice_problems(spec: FlashJobSpec) -> list[Problem]:
         ("spec.exposure", spec.exposure, [each.value for each in Exposure]),
     )
     return [
-        Problem(field, "InvalidValue", f"it is {value!r} and must be {' or '.join(allowed)}")
+        Problem(field, Reason.INVALID_VALUE, f"it is {value!r} and must be {' or '.join(allowed)}")
         for field, value, allowed in choices
         if value is not None and value not in allowed
     ]
@@ -179,7 +181,7 @@ def _number_problems(spec: FlashJobSpec) -> list[Problem]:
         value = getattr(spec, name)
         if value is not None and not least <= value <= most:
             message = f"it is {value} and must be from {least} to {most}"
-            found.append(Problem(f"spec.{_published(name)}", "InvalidValue", message))
+            found.append(Problem(f"spec.{_published(name)}", Reason.INVALID_VALUE, message))
     return found
 
 
@@ -193,13 +195,9 @@ def _template_problems(spec: FlashJobSpec) -> list[Problem]:
         if name.startswith(_APPARMOR) and value != "runtime/default" and not value.startswith("localhost/")
     ]
     message = "it would give flash Pods more than the operator does: they may only be given less"
-    return [Problem(f"spec.podTemplate.{field}", "SecurityContextLoosened", message) for field in fields]
+    return [Problem(f"spec.podTemplate.{field}", Reason.SECURITY_CONTEXT_LOOSENED, message) for field in fields]
 
 
 def _published(name: str) -> str:
     """A field's name as people write it."""
     return next(field.encode_name for field in msgspec.structs.fields(FlashJobSpec) if field.name == name)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

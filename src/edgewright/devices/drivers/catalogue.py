@@ -1,4 +1,4 @@
-"""Which driver speaks which protocol: ours by a table, further ones by the entry point group "edgewright.drivers".
+"""Which driver speaks which protocol: ours by a table, further ones by entry points.
 
 The flasher asks here once it knows the device's protocol. Only the module of the driver asked for is imported; nothing
 here speaks to a device.
@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from edgewright.api.flash_pod import Protocol
+from edgewright.api.protocols import Traits, offered
 from edgewright.devices.drivers.driver import Driver
-
-if TYPE_CHECKING:  # importlib.metadata takes longer to import than all else here, and is rarely asked
-    from importlib.metadata import EntryPoint
-
-ENTRY_POINTS: Final = "edgewright.drivers"
-"""The group in which packages of others offer drivers: the name is the protocol, the object makes a Driver."""
 
 OURS: Final = {
     Protocol.ESP32: "edgewright.devices.drivers.esp32:Esp32",
@@ -53,7 +48,7 @@ def driver_for(protocol: str) -> Driver:
 
 def known_protocols() -> tuple[str, ...]:
     """Every protocol that some driver speaks: ours, then those of others by name."""
-    return (*(str(name) for name in OURS), *sorted(set(_offered()) - set(OURS)))
+    return (*(str(name) for name in OURS), *sorted(set(offered()) - set(OURS)))
 
 
 def _maker(protocol: str) -> Callable[[], Driver]:
@@ -61,18 +56,13 @@ def _maker(protocol: str) -> Callable[[], Driver]:
     if place is not None:
         module, _, name = place.partition(":")
         return cast(Callable[[], Driver], getattr(importlib.import_module(module), name))
-    entry = _offered().get(protocol)
+    entry = offered().get(protocol)
     if entry is None:
         raise UnknownProtocol(protocol, known_protocols())
     try:
         loaded: Any = entry.load()
     except AttributeError as error:
         raise UnusableDriver(f"the driver for the protocol {protocol!r} cannot be loaded: {error}") from error
+    if not isinstance(getattr(loaded, "traits", None), Traits):
+        raise UnusableDriver(f"the driver for the protocol {protocol!r} does not say its traits")
     return cast(Callable[[], Driver], loaded)
-
-
-def _offered() -> dict[str, EntryPoint]:
-    # Late: see above.
-    from importlib.metadata import entry_points  # noqa: PLC0415
-
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from edgewright.api.flash_pod import Outcome
+from edgewright.api.protocols import Traits
 
 
 class Ended(Exception):
@@ -83,27 +84,24 @@ class Surroundings:
     """To be called before the first byte goes out that may change the device."""
 
 
-class Driver(Protocol):
-    """How devices of one protocol are asked and flashed.
+@dataclass(frozen=True, kw_only=True)
+class Handover:
+    """What `flash` knows that `verify` needs; a driver may have one of its own with more in it."""
 
-    A driver may have `until_it_leaves(endpoint, device)` too, which returns when the device goes away or answers
-    otherwise: where it has none, `inspect` is asked again and again.
-    """
+    build: str = ""
+    """The build of the image that was given to the device, where the format has one; empty: others gave it."""
+    left: bool = False
+    """Whether the device was seen to go away before `flash` was over."""
+
+
+NOTHING: Final = Handover()
+
+
+class Driver(Protocol):
+    """How devices of one protocol are asked and flashed. It keeps nothing from one verb to the next."""
 
     protocol: ClassVar[str]
-    dials_back: ClassVar[bool]
-    """Whether the device dials the flasher."""
-    protected: ClassVar[bool]
-    """Whether nobody on the network can change what the device gets; where not, the job must allow it."""
-    safe_to_interrupt: ClassVar[bool]
-    """Whether a flash that is cut off while writing does no harm."""
-    says_type: ClassVar[bool]
-    """Whether every device of this protocol says what type it is: one that does not is then no device that a job for a
-    type may flash. Where it is False (SMP has no such question that all devices answer), a type that the device does
-    not say cannot be compared. A driver of others that has no such attribute counts as False.
-    """
-    shows_certificate: ClassVar[bool]
-    """Whether `inspect` asks for a certificate, so that one that is missing tells something; as above."""
+    traits: ClassVar[Traits]
 
     async def inspect(self, endpoint: str) -> Identity:
         """Asks the device what it is; Ended(UNREACHABLE) where it does not answer within a few seconds."""
@@ -111,14 +109,29 @@ class Driver(Protocol):
     def check(self, image: Image, device: Identity) -> Facts:
         """Reads the image; Ended(CORRUPT or INCOMPATIBLE) where it is damaged or for another device."""
 
-    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> None:
+    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> Handover:
         """Gives the image to the device, up to and including the order to restart with it."""
 
     async def verify(
-        self, endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings
+        self,
+        endpoint: str,
+        before: Identity,
+        wanted: str,
+        facts: Facts,
+        around: Surroundings,
+        *,
+        handover: Handover = NOTHING,
     ) -> Identity:
         """Waits for the reboot and asks until the answers are stable; gives the last one, whatever it says.
 
+        `handover` is what `flash` gave, or nothing where others have flashed the device.
         Ended(REVERTED) where the protocol tells that the device went back to its old image; it runs until it is
         cancelled by the flasher's time limit where the device does not come back.
         """
+
+
+class WatchingDriver(Driver, Protocol):
+    """A driver with the trait Leaving.WATCHED."""
+
+    async def until_it_leaves(self, endpoint: str, device: Identity) -> None:
+        """Returns when the device goes away or answers otherwise than this; a short absence is seen too."""

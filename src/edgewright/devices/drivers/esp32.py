@@ -14,7 +14,8 @@ from typing import ClassVar, Final
 
 from edgewright.api.flash_pod import OTA_PORT, Outcome
 from edgewright.api.flash_pod import Protocol as ProtocolName
-from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
+from edgewright.api.protocols import TRAITS, Traits
+from edgewright.devices.drivers.driver import NOTHING, Ended, Facts, Handover, Identity, Image, Surroundings
 from edgewright.devices.drivers.esp_device import (
     Timing,
     addresses_of,
@@ -37,18 +38,12 @@ class Esp32:
     """The driver for ESP32 devices with secure OTA."""
 
     protocol: ClassVar[str] = ProtocolName.ESP32
-    dials_back: ClassVar[bool] = True
-    protected: ClassVar[bool] = True
-    safe_to_interrupt: ClassVar[bool] = True
-    says_type: ClassVar[bool] = True
-    shows_certificate: ClassVar[bool] = True
+    traits: ClassVar[Traits] = TRAITS[ProtocolName.ESP32]
 
     def __init__(self, *, timing: Timing | None = None, port: int = OTA_PORT) -> None:
         """`timing` is by default that of real devices, scaled as EDGEWRIGHT_TIME_SCALE says."""
         self._timing = Timing().scaled(time_scale()) if timing is None else timing
         self._port = port
-        self._left = False
-        """Whether the device was seen to go away before `flash` was over."""
 
     async def inspect(self, endpoint: str) -> Identity:
         """Asks the device what it is, and for its certificate."""
@@ -59,7 +54,7 @@ class Esp32:
         """Reads the image and compares its chip with the device's."""
         return check_esp_image(image.content, device.device)
 
-    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> None:
+    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> Handover:
         """Has the device fetch the image; it restarts by itself when it has all of it."""
         if around.tls is None or not around.listen or not around.external_address:
             raise Ended(Outcome.FAILED, "the device has to dial in, but there is no address or no key for that")
@@ -84,7 +79,6 @@ class Esp32:
             spared=self._timing.spared,
             log=around.log,
         )
-        self._left = False
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(door)
@@ -92,17 +86,24 @@ class Esp32:
                 raise Ended(Outcome.FAILED, f"cannot listen on {around.listen}:{self._port}: {error}") from error
             patience = await self._order(endpoint, around)
             serving = Serving(door, image.content, endpoint, device, around, timing=self._timing)
-            self._left = await serving.until_taken(patience)
+            return Handover(left=await serving.until_taken(patience))
 
     async def verify(
-        self, endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings
+        self,
+        endpoint: str,
+        before: Identity,
+        wanted: str,
+        facts: Facts,
+        around: Surroundings,
+        *,
+        handover: Handover = NOTHING,
     ) -> Identity:
         """Watches the device restart and settle; where it never restarts, what it said last, with `boots` as before.
 
         The certificate is asked for again: published firmware makes it from what is in the device's flash, so that by
         the one from before nobody would know the device any more.
         """
-        after = await watch_reboot(endpoint, before, wanted, facts, around, timing=self._timing, left=self._left)
+        after = await watch_reboot(endpoint, before, wanted, facts, around, timing=self._timing, left=handover.left)
         with suppress(Ended):  # it has just answered, and what it runs does not hang on this
             after = replace(after, certificate=await ask_certificate(endpoint, self._timing) or after.certificate)
         return after

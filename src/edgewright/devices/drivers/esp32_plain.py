@@ -11,7 +11,8 @@ from typing import ClassVar, Final
 
 from edgewright.api.flash_pod import Outcome
 from edgewright.api.flash_pod import Protocol as ProtocolName
-from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
+from edgewright.api.protocols import TRAITS, Traits
+from edgewright.devices.drivers.driver import NOTHING, Ended, Facts, Handover, Identity, Image, Surroundings
 from edgewright.devices.drivers.esp_device import (
     Timing,
     host_of,
@@ -32,11 +33,7 @@ class Esp32Plain:
     """The driver for ESP32 devices with plain OTA."""
 
     protocol: ClassVar[str] = ProtocolName.ESP32_PLAIN
-    dials_back: ClassVar[bool] = False
-    protected: ClassVar[bool] = False
-    safe_to_interrupt: ClassVar[bool] = True
-    says_type: ClassVar[bool] = True
-    shows_certificate: ClassVar[bool] = False
+    traits: ClassVar[Traits] = TRAITS[ProtocolName.ESP32_PLAIN]
 
     def __init__(self, *, timing: Timing | None = None, port: int = PLAIN_PORT) -> None:
         """`timing` is by default that of real devices, scaled as EDGEWRIGHT_TIME_SCALE says."""
@@ -51,7 +48,7 @@ class Esp32Plain:
         """Reads the image and compares its chip with the device's."""
         return check_esp_image(image.content, device.device)
 
-    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> None:
+    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> Handover:
         """Sends the image to the device; it restarts by itself when it has all of it."""
         if chip_of(device.device) is None:
             around.log(f"the device type {device.device!r} is not known here: the image's chip was not compared")
@@ -60,12 +57,20 @@ class Esp32Plain:
         try:
             around.written()
             await self._send(reader, writer, image.content, around)
+            return Handover()
         finally:
             writer.transport.abort()
             await asyncio.sleep(0)  # asyncio closes an aborted socket in the next turn of the loop
 
     async def verify(
-        self, endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings
+        self,
+        endpoint: str,
+        before: Identity,
+        wanted: str,
+        facts: Facts,
+        around: Surroundings,
+        *,
+        handover: Handover = NOTHING,  # noqa: ARG002 - it is asked, and goes away only then
     ) -> Identity:
         """Watches the device restart and settle; where it never restarts, what it said last, with `boots` as before."""
         return await watch_reboot(endpoint, before, wanted, facts, around, timing=self._timing)

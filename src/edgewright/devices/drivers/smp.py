@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from edgewright.api.flash_pod import Outcome, Protocol
-from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
+from edgewright.api.protocols import TRAITS, Traits
+from edgewright.devices.drivers.driver import NOTHING, Ended, Facts, Handover, Identity, Image, Surroundings
 from edgewright.devices.drivers.smp_session import Broken, Denied, Garbled, Session, Silent, Timing
 from edgewright.devices.drivers.smp_slots import Slot, Standing, holding, running, standing
 from edgewright.devices.drivers.smp_wire import SMP_PORT, Datagrams, SerialOnTcp, Wire, place_of
@@ -45,22 +46,13 @@ _BANNER: Final = b"*** Booting "
 class _Smp:
     """What both ways have in common: all but the wire."""
 
-    dials_back: ClassVar[bool] = False
-    # SMP itself neither encrypts nor knows who asks; that images are signed is between them and the bootloader.
-    protected: ClassVar[bool] = False
-    # Until the image is marked for a try, the device starts what it ran before, whatever is in the other slot.
-    safe_to_interrupt: ClassVar[bool] = True
-    # The question for the platform is an option of the firmware, and it names the board as its maker spells it.
-    says_type: ClassVar[bool] = False
-    shows_certificate: ClassVar[bool] = False
+    traits: ClassVar[Traits]
     _answers_itself: ClassVar[bool]
     """Whether nobody but the device can refuse a connection; else somebody who serves its line may be what is gone."""
 
     def __init__(self, wire: Callable[[str], Wire], timing: Timing | None) -> None:
         self._wire = wire
         self._timing = timing or Timing().scaled(time_scale())
-        self._given = ""
-        """The build of the image that this driver gave to a device."""
 
     async def inspect(self, endpoint: str) -> Identity:
         """Asks what runs and on what hardware; Ended(UNREACHABLE) where nobody answers."""
@@ -76,7 +68,7 @@ class _Smp:
         """Reads the image; Ended(CORRUPT) where it is no MCUboot image, or a damaged one."""
         return check_mcuboot_image(image.content)
 
-    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> None:  # noqa: ARG002
+    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> Handover:  # noqa: ARG002
         """Gives the image to the other slot, marks it for a try and restarts the device."""
         build = check_mcuboot_image(image.content).build
         doing = "answer"
@@ -101,18 +93,25 @@ class _Smp:
                     doing = "try the image"
                     await self._try_out(session, build, around)
                 doing = "restart"
-                self._given = build
                 await session.restart()
+                return Handover(build=build)
         except Silent as error:
             raise Ended(Outcome.UNREACHABLE, f"the device at {endpoint} did not {doing}: {error}") from error
         except Denied as error:
             raise _ended(error, doing) from error
 
     async def verify(
-        self, endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings
+        self,
+        endpoint: str,
+        before: Identity,
+        wanted: str,
+        facts: Facts,
+        around: Surroundings,
+        *,
+        handover: Handover = NOTHING,
     ) -> Identity:
         """Waits for the restart, confirms the image once it answers and is the wanted one, and reads it again."""
-        given = bool(facts.build) and facts.build == self._given
+        given = bool(facts.build) and facts.build == handover.build
         watch = _Watch(before=before, wanted=wanted, facts=facts, given=given, timing=self._timing, around=around)
         while True:
             try:
@@ -193,6 +192,7 @@ class SmpUdp(_Smp):
     """SMP over UDP; an endpoint without a port means 1337."""
 
     protocol: ClassVar[str] = Protocol.SMP_UDP
+    traits: ClassVar[Traits] = TRAITS[Protocol.SMP_UDP]
     _answers_itself: ClassVar[bool] = True
 
     def __init__(self, *, timing: Timing | None = None) -> None:
@@ -203,6 +203,7 @@ class SmpTcp(_Smp):
     """SMP over a serial line that is served on TCP, raw; an endpoint is host:port."""
 
     protocol: ClassVar[str] = Protocol.SMP_TCP
+    traits: ClassVar[Traits] = TRAITS[Protocol.SMP_TCP]
     _answers_itself: ClassVar[bool] = False
 
     def __init__(self, *, timing: Timing | None = None) -> None:

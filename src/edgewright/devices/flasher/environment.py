@@ -28,13 +28,13 @@ from edgewright.api.flash_pod import (
     Variable,
     VersionPolicy,
 )
+from edgewright.api.flashjob import DEFAULT_TIMEOUT
 from edgewright.api.reference import BadReference, Reference, is_digest, parse_reference
 from edgewright.devices.attestation import service_url
 from edgewright.devices.timescale import time_scale
 
 ATTESTATION_HOST: Final = "DICE_AUTH_SERVICE_SERVICE_HOST"
 """Where Kubernetes tells the address of the published attestation service."""
-DEFAULT_TIMEOUT: Final = 600.0
 
 _Word = TypeVar("_Word", Role, VersionPolicy)
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
-from edgewright.api.flash_pod import Outcome, Role
-from edgewright.devices.drivers.driver import Ended, Identity
+from edgewright.api.flash_pod import Outcome, Phase, Role
+from edgewright.api.protocols import Leaving
+from edgewright.devices.drivers.driver import Ended, Handover, Identity, WatchingDriver
 from edgewright.devices.flasher.proof import Verdict, is_current, prove, rebooted, runs
 from edgewright.devices.flasher.steps import Firmware, Work, another_board, fetch, meet
 from edgewright.devices.timescale import time_scale
@@ -28,8 +28,8 @@ async def flash(work: Work) -> Verdict:
     if verdict is not None:
         work.account.saw_after(device, rebooted=False)
         return verdict
-    await _send(work, device, firmware)
-    return await _see(work, device, firmware)
+    handover = await _send(work, device, firmware)
+    return await _see(work, device, firmware, handover)
 
 
 async def nothing_to_do(work: Work, device: Identity, firmware: Firmware) -> Verdict | None:
@@ -46,19 +46,20 @@ async def nothing_to_do(work: Work, device: Identity, firmware: Firmware) -> Ver
 
 async def _stays(work: Work, device: Identity, wanted: str) -> bool:
     """Whether the device goes on as it is: what others flashed a moment ago may fail in the next."""
+    work.account.enter(Phase.VERIFY)
     work.account.wait_for(f"the device to go on reporting {wanted}")
-    leaving = getattr(work.driver, "until_it_leaves", None)
-    why = await (_asked_again(work, device) if leaving is None else _watched(work, device, leaving))
+    watched = work.driver.traits.leaving is Leaving.WATCHED
+    why = await (_watched(work, device) if watched else _asked_again(work, device))
     if why:
         work.account.log(f"the device reported {wanted}, but does not stay: {why}")
     return not why
 
 
-async def _watched(work: Work, device: Identity, leaving: Callable[[str, Identity], Awaitable[None]]) -> str:
+async def _watched(work: Work, device: Identity) -> str:
     """What the device does instead of going on; its driver is quicker to see that it goes away than `inspect` is."""
     try:
         async with work.clock.timeout(QUESTIONS * APART * time_scale()):
-            await leaving(work.order.endpoint, device)
+            await cast(WatchingDriver, work.driver).until_it_leaves(work.order.endpoint, device)
     except TimeoutError:
         return ""
     return "it went away, or answers otherwise by now"
@@ -77,21 +78,24 @@ async def _asked_again(work: Work, device: Identity) -> str:
     return ""
 
 
-async def _send(work: Work, device: Identity, firmware: Firmware) -> None:
+async def _send(work: Work, device: Identity, firmware: Firmware) -> Handover:
     account = work.account
+    account.enter(Phase.SEND)
     account.wait_for("the device to take the firmware")
     account.log(f"flashing {firmware.wanted} over {device.version or 'an unknown version'}")
     account.sending = True
     try:
-        await work.driver.flash(firmware.image, work.order.endpoint, device, work.around)
+        return await work.driver.flash(firmware.image, work.order.endpoint, device, work.around)
     finally:
         account.sending = False
 
 
-async def _see(work: Work, before: Identity, firmware: Firmware) -> Verdict:
+async def _see(work: Work, before: Identity, firmware: Firmware, handover: Handover) -> Verdict:
     account = work.account
+    account.enter(Phase.VERIFY)
     account.wait_for(f"the device to restart and report {firmware.wanted}")
     account.log("the firmware is with the device")
-    after = await work.driver.verify(work.order.endpoint, before, firmware.wanted, firmware.facts, work.around)
+    order, wanted = work.order, firmware.wanted
+    after = await work.driver.verify(order.endpoint, before, wanted, firmware.facts, work.around, handover=handover)
     account.saw_after(after, rebooted=rebooted(before, after))
     return prove(before, after, firmware.wanted, firmware.facts)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Final
 
-from edgewright.api.flash_pod import EXIT_CODES, INSPECTED_EXIT_CODE, Outcome, Role
+from edgewright.api.flash_pod import EXIT_CODES, INSPECTED_EXIT_CODE, Attestation, Outcome, Role
 from edgewright.devices.drivers.driver import Ended, Surroundings
 from edgewright.devices.flasher.environment import BadOrder, Order, read_order
 from edgewright.devices.flasher.flash import flash
@@ -123,8 +123,13 @@ def _with_callbacks(around: Surroundings, account: Account, stop: Stop) -> Surro
         if attest is None:
             return
         account.wait_for("the attestation service")
-        await attest(certificate)
-        account.note(attested=True)
+        try:
+            await attest(certificate)
+        except Ended as error:
+            refused = error.outcome is Outcome.REFUSED
+            account.note(attestation=Attestation.REFUSED if refused else Attestation.UNANSWERED)
+            raise
+        account.note(attestation=Attestation.RECOGNISED)
         account.log("the attestation service knows the device's certificate")
         account.wait_for("the device to take the firmware")
 
@@ -197,7 +202,7 @@ async def _until_over(role: Coroutine[object, object, Verdict | None], work: Wor
     def asked() -> None:
         if not account.written:
             end(Verdict(Outcome.CANCELLED, _called_off().message))
-        elif account.sending and not account.all_sent and work.driver.safe_to_interrupt:
+        elif account.sending and not account.all_sent and work.driver.traits.safe_to_interrupt:
             text = "it was called off while the firmware was being sent, which this device takes without harm"
             end(Verdict(Outcome.CANCELLED, text))
         else:

@@ -20,6 +20,7 @@ from edgewright.api.flash_pod import (
     TERMINATION_LOG,
     TERMINATION_LOG_VARIABLE,
     Outcome,
+    Phase,
     Report,
     encode_report,
 )
@@ -27,6 +28,7 @@ from edgewright.devices.drivers.driver import Identity
 from edgewright.devices.flasher.proof import Verdict, fingerprint
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.redaction import mask
+from edgewright.runtime.text import cut
 
 _MAX_LINE: Final = 300
 # A device's name or a server's answer must not move the cursor of whoever reads the log.
@@ -35,8 +37,7 @@ _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), 
 
 def one_line(text: str) -> str:
     """A text as one line of the log: no secrets, no control characters, not too long."""
-    text = mask(text).translate(_CONTROL)
-    return text if len(text) <= _MAX_LINE else text[: _MAX_LINE - 1] + "…"
+    return cut(mask(text).translate(_CONTROL), _MAX_LINE)
 
 
 class Account:
@@ -59,7 +60,10 @@ class Account:
         self._lines: deque[str] = deque(maxlen=LOG_LINES)
         self._progress_line = ""
         self._remark = ""
+        self._phase: Phase | None = None
+        self._entered = 0.0
         self._sent = 0
+        self._most_sent = 0
         self._all = 0
 
     @property
@@ -84,9 +88,22 @@ class Account:
         self.waiting_for = what
         self._sent = self._all = 0
 
+    def enter(self, phase: Phase) -> None:
+        """Notes that a phase begins, which ends the one before."""
+        self._leave()
+        self._phase, self._entered = phase, self._clock.elapsed()
+
+    def _leave(self) -> None:
+        if self._phase is not None:
+            now = self._clock.elapsed()
+            seconds = self.report.phases.get(self._phase, 0.0) + now - self._entered
+            self.note(phases={**self.report.phases, self._phase.value: round(seconds, 3)})
+            self._entered = now
+
     def progress(self, sent: int, total: int) -> None:
         """Takes bytes sent and bytes in all, as often as a driver likes."""
         self._sent, self._all = sent, total
+        self._most_sent = max(self._most_sent, sent)
 
     def tick(self) -> None:
         """Says how far it is: the program calls it once a second. In the report only the last such line stays."""
@@ -135,9 +152,11 @@ class Account:
     def save(self, verdict: Verdict) -> Report:
         """Writes the report with this verdict where the Pod's termination message is taken from, and gives it."""
         self._keep_progress()
+        self._leave()
         self.note(
             outcome=verdict.outcome,
             message=mask(verdict.message + self._remark),
+            sent=self._most_sent,
             seconds=round(self._clock.elapsed() - self._since, 3),
             log=() if verdict.outcome.good else tuple(self._lines),
         )

@@ -43,7 +43,7 @@ def find_driver(protocol: str) -> Driver:
 def surroundings(order: Order, driver: Driver, log: Callable[[str], None]) -> Surroundings:
     """What the driver may use; TLS only where this run writes and the device dials back."""
     attest = attestation(order, log)
-    if not driver.dials_back or order.role not in _WRITING:
+    if not driver.traits.dials_back or order.role not in _WRITING:
         return Surroundings(external_address=order.external_address, attest=attest)
     check_dialling_back(order)
     return Surroundings(

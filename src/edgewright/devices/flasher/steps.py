@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from edgewright.api.flash_pod import Outcome
+from edgewright.api.flash_pod import Outcome, Phase
 from edgewright.devices.drivers.driver import Driver, Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.flasher.environment import Order
 from edgewright.devices.flasher.proof import image_version, is_another_board, refusal, wanted_version
@@ -53,19 +53,20 @@ class Firmware:
 async def meet(work: Work) -> Identity:
     """Asks the device what it is; Ended where it may not be flashed at all, or is another device than ordered."""
     order, account = work.order, work.account
-    if not work.driver.protected and not order.allow_insecure:
+    if not work.driver.traits.protected and not order.allow_insecure:
         raise Ended(
             Outcome.REFUSED,
             f"the protocol {order.protocol} has no protection: anybody on the network can change what the device gets;"
             " set allowInsecure: true in the FlashJob to use it all the same",
         )
+    account.enter(Phase.INSPECT)
     account.wait_for("the device's answer")
     device = await work.driver.inspect(order.endpoint)
     account.saw_before(device)
     kind = device.device or "it does not say what it is"
     account.log(f"the device at {order.endpoint}: {kind}, runs {device.application} {device.version}")
     remark_another_board(work, device)
-    verdict = refusal(order, device, says_type=getattr(work.driver, "says_type", False))
+    verdict = refusal(order, device, says_type=work.driver.traits.reports_type)
     if verdict is not None:
         raise Ended(verdict.outcome, verdict.message)
     if order.device and not device.device:
@@ -84,12 +85,13 @@ def remark_another_board(work: Work, device: Identity) -> None:
 
 def another_board(work: Work, device: Identity) -> bool:
     """Whether another board answers than the one that the operator has recorded for this device."""
-    return is_another_board(work.order, device, shows_certificate=getattr(work.driver, "shows_certificate", False))
+    return is_another_board(work.order, device, shows_certificate=work.driver.traits.shows_certificate)
 
 
 async def fetch(work: Work, device: Identity) -> Firmware:
     """Pulls the firmware and looks at it; Ended where it is damaged, for another device, or of a refused version."""
     order, account = work.order, work.account
+    account.enter(Phase.FETCH)
     account.wait_for(f"the firmware {order.reference}")
     image = await work.pull(device.device or order.device)
     account.note(digest=image.digest)

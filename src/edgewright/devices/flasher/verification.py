@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from edgewright.api.flash_pod import Outcome
+from edgewright.api.flash_pod import Outcome, Phase
 from edgewright.devices.drivers.driver import Ended, Facts, Identity
 from edgewright.devices.flasher.inspection import read_note
 from edgewright.devices.flasher.proof import Verdict, prove, rebooted
@@ -60,6 +60,7 @@ async def _until_proven(work: Work, seen: _Seen) -> Verdict:
         seen.wanted, seen.facts = firmware.wanted, firmware.facts
     except Ended as error:
         work.account.log(f"the firmware could not be looked at: {error.message}; {seen.wanted} is waited for")
+    work.account.enter(Phase.VERIFY)
     work.account.wait_for(f"the device to restart and report {seen.wanted}")
     said = ""
     while True:

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
-from edgewright.local.access.files import PRIVATE, write_whole
 from edgewright.runtime.clock import Clock
+from edgewright.runtime.files import PRIVATE, write_whole
 from edgewright.runtime.tls import ConfigError, read_bytes
 
 SERVICE_NAMES: Final = (

@@ -17,14 +17,15 @@ from typing import Any, Final
 import yaml
 
 from edgewright.local.access.authority import Identity
-from edgewright.local.access.files import PRIVATE, write_whole
 from edgewright.runtime import kubeconfig as reading
+from edgewright.runtime.files import PRIVATE, write_whole
 from edgewright.runtime.tls import ConfigError, read_bytes
 
 NAME: Final = "edgewright"
 """What the cluster, the user and the context are called."""
 
 _SECTIONS: Final = ("clusters", "users", "contexts")
+# PyYAML's own, as the dumper: nodes only pass through, and both must agree on what needs a tag.
 _Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: type[yaml.SafeDumper | yaml.CSafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -73,8 +74,8 @@ def write(path: Path, content: dict[str, Any]) -> None:
 def merge(path: Path, content: dict[str, Any]) -> None:
     """Add our cluster, user and context to a file, or replace them there; all else stays as it is.
 
-    Its mode, its owner, fields that we do not know and the current context are kept; one is set where there was none.
-    Comments go, as they do with kubectl.
+    Its owner, fields that we do not know and the current context are kept; one is set where there was none. Group and
+    others lose their rights on it, since our key is in it now. Comments go, as they do with kubectl.
     """
     target = _target(path)
     with _errors(path), _locked(target):
@@ -83,7 +84,9 @@ def merge(path: Path, content: dict[str, Any]) -> None:
             return
         there = target.stat()
         merged = merged_text(path, read_bytes(target), content)
-        write_whole(target, merged, mode=stat.S_IMODE(there.st_mode), owner=(there.st_uid, there.st_gid))
+        # Whatever could be read before, an administrator's key is in it now.
+        mode = stat.S_IMODE(there.st_mode) & stat.S_IRWXU
+        write_whole(target, merged, mode=mode, owner=(there.st_uid, there.st_gid))
 
 
 def merged_text(path: Path, there: bytes, content: dict[str, Any]) -> bytes:

@@ -6,7 +6,8 @@ about it. A kind that would need a controller that we do not have is not here. N
 
 from __future__ import annotations
 
+from edgewright.local.structs.fields import definitions
+
 from .catalogue import served
-from .fields import definitions
 
 __all__ = ["definitions", "served"]

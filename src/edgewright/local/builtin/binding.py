@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewright.local.builtin.rules import CORE, BuiltinRules
+from edgewright.local.structs.rules import CORE, BuiltinRules
 
 
 class BindingRules(BuiltinRules):

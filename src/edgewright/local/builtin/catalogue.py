@@ -23,8 +23,8 @@ from edgewright.local.builtin import (
     service,
     serviceaccount,
 )
-from edgewright.local.builtin.fields import REFERENCE, definitions
 from edgewright.local.served import VERBS, Rules, Served, Subresource
+from edgewright.local.structs.fields import REFERENCE, definitions
 from edgewright.runtime.objects import Kind, RawObject
 
 SERVICE_RANGE = "10.96.0.0/16"

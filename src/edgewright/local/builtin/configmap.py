@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from edgewright.local.builtin.checks import data_key
-from edgewright.local.builtin.rules import CORE, BuiltinRules
 from edgewright.local.field_errors import forbidden, invalid, too_long
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

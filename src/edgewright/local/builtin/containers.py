@@ -12,8 +12,8 @@ from typing import Any
 
 from edgewright.local.builtin import checks
 from edgewright.local.builtin.downward import field_reference, resource_reference
-from edgewright.local.builtin.quantities import value as amount_of
 from edgewright.local.field_errors import duplicate, forbidden, invalid, required, unsupported
+from edgewright.local.quantities import value as amount_of
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

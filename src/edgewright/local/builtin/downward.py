@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from edgewright.local.builtin import checks
-from edgewright.local.builtin.quantities import value as amount_of
 from edgewright.local.field_errors import invalid, required, unsupported
+from edgewright.local.quantities import value as amount_of
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

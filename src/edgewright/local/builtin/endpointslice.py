@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from edgewright.local.builtin import checks
-from edgewright.local.builtin.rules import BuiltinRules
 from edgewright.local.field_errors import duplicate, invalid, required, too_many
 from edgewright.local.selectors import label_value_faults
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from edgewright.local.builtin.checks import immutable, qualified_name
-from edgewright.local.builtin.rules import CORE, BuiltinRules, text_at
 from edgewright.local.field_errors import invalid, required
 from edgewright.local.names import subdomain
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules, text_at
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

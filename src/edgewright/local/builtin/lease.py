@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from edgewright.local.builtin.checks import not_negative
-from edgewright.local.builtin.rules import BuiltinRules
 from edgewright.local.field_errors import invalid
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

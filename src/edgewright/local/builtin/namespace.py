@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from edgewright.local.builtin.checks import qualified_name
-from edgewright.local.builtin.rules import CORE, BuiltinRules, text_at
 from edgewright.local.field_errors import invalid
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules, text_at
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ipaddress
 from typing import Final
 
-from edgewright.local.builtin import checks, quantities
+from edgewright.local import quantities
+from edgewright.local.builtin import checks
 from edgewright.local.builtin.containers import resource_amount
 from edgewright.local.builtin.podspec import TAINT_EFFECTS
-from edgewright.local.builtin.rules import CORE, BuiltinRules, flag_at
 from edgewright.local.field_errors import duplicate, forbidden, invalid
 from edgewright.local.selectors import label_value_faults
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules, flag_at
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

@@ -12,13 +12,13 @@ from edgewright.local.builtin import poddefaults
 from edgewright.local.builtin.binding import BindingRules
 from edgewright.local.builtin.podspec import pod_spec
 from edgewright.local.builtin.podupdate import changed_spec, changed_status
-from edgewright.local.builtin.quantities import value as amount_of
-from edgewright.local.builtin.rules import CORE, BuiltinRules, flag_at, text_at
 from edgewright.local.errors import Refusal, bad_request, conflict, forbidden
 from edgewright.local.field_errors import forbidden as forbidden_field
 from edgewright.local.field_errors import required, unsupported
 from edgewright.local.names import label
+from edgewright.local.quantities import value as amount_of
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules, flag_at, text_at
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import Kind, RawObject
 

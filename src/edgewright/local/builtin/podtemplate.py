@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from edgewright.local.builtin import checks, poddefaults
 from edgewright.local.builtin.podspec import pod_spec
-from edgewright.local.builtin.rules import CORE, BuiltinRules
 from edgewright.local.field_errors import forbidden
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

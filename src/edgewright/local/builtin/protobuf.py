@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import Any, Final, NoReturn
 
-from edgewright.local.builtin.fields import REFERENCE, definitions
+from edgewright.local.structs.fields import REFERENCE, definitions
 from edgewright.runtime.objects import RawObject
 
 MEDIA: Final = "application/vnd.kubernetes.protobuf"

@@ -5,10 +5,10 @@ Whoever is authenticated is the administrator here, so the answer to the second 
 
 from __future__ import annotations
 
-from edgewright.local.builtin.rules import BuiltinRules
 from edgewright.local.errors import invalid as invalid_object
 from edgewright.local.field_errors import invalid
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import Kind, RawObject
 

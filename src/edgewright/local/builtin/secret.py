@@ -8,9 +8,9 @@ from typing import Final
 
 from edgewright.local.builtin.checks import data_key, immutable
 from edgewright.local.builtin.configmap import LARGEST, decoded_size, held_fast
-from edgewright.local.builtin.rules import CORE, BuiltinRules, text_at
 from edgewright.local.field_errors import invalid, required, too_long
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules, text_at
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 

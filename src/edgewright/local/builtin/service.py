@@ -8,11 +8,11 @@ from typing import Final
 from edgewright.local.builtin import allocation, servicechecks
 from edgewright.local.builtin.allocation import Addresses, Ports, Taken
 from edgewright.local.builtin.checks import address
-from edgewright.local.builtin.rules import CORE, BuiltinRules, text_at
 from edgewright.local.errors import internal_error
 from edgewright.local.errors import invalid as invalid_object
 from edgewright.local.field_errors import invalid
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import CORE, BuiltinRules, text_at
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import Kind, RawObject
 
@@ -88,6 +88,8 @@ class ServiceRules(BuiltinRules):
 
     def release(self, obj: RawObject) -> None:
         """Frees what the Service was to get."""
+        if not obj.get("spec"):
+            return  # it was refused before it got anything
         owner = _owner(obj)
         self._addresses.reservations.release(obj["spec"].get("clusterIPs") or (), owner)
         self._ports.reservations.release(map(str, allocation.node_ports(obj)), owner)
@@ -101,14 +103,10 @@ class ServiceRules(BuiltinRules):
     def _allocate(self, obj: RawObject, old: RawObject | None, write: Write) -> None:
         if obj["spec"]["type"] == "ExternalName" and obj["spec"].get("internalTrafficPolicy") in servicechecks.POLICIES:
             del obj["spec"]["internalTrafficPolicy"]
-        try:
-            if obj["spec"]["type"] != "ExternalName":
-                self._fill_families(obj, old)
-                self._give_address(obj, old, write)
-            self._give_ports(obj, old, write)
-        except BaseException:
-            self.release(obj)
-            raise
+        if obj["spec"]["type"] != "ExternalName":
+            self._fill_families(obj, old)
+            self._give_address(obj, old, write)
+        self._give_ports(obj, old, write)
 
     def _fill_families(self, obj: RawObject, old: RawObject | None) -> None:
         """Which versions of IP a Service has; there is one range, so only what needs no address may have both."""

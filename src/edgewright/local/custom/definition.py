@@ -7,7 +7,6 @@ out later, by `crd_controller`.
 from __future__ import annotations
 
 from edgewright.local import field_errors
-from edgewright.local.builtin.rules import BuiltinRules
 from edgewright.local.custom.conditions import CLEANUP, find, is_true, set_condition, terminating
 from edgewright.local.custom.spec_checks import approval_faults, names_faults, spec_faults
 from edgewright.local.custom.structure import children
@@ -15,6 +14,7 @@ from edgewright.local.errors import Cause
 from edgewright.local.go_format import quote
 from edgewright.local.schema import formats
 from edgewright.local.served import Rules, Write
+from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.objects import RawObject
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgewright.local.builtin.go_structs import Path, WrongType, form
+from edgewright.local.structs.go_structs import Path, WrongType, form
 from edgewright.runtime.objects import RawObject
 
 __all__ = ["WrongType", "typed"]

@@ -12,10 +12,10 @@ import sys
 from typing import Any
 
 
-def enter(pid: int, *, user: bool) -> None:
+def enter(pid: int, *, user: bool, named: bool) -> None:
     """Joins the namespaces of a process; an ordinary user must join its user namespace first."""
     libc = ctypes.CDLL(None, use_errno=True)
-    for name in ("user", "mnt") if user else ("mnt",):
+    for name in (*(("user",) if user else ()), "mnt", *(("uts",) if named else ())):
         fd = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
         if libc.setns(fd, 0) != 0:
             number = ctypes.get_errno()
@@ -28,7 +28,8 @@ def main(wanted: dict[str, Any]) -> None:
     with open(wanted["order"]) as file:  # noqa: PTH123 - no pathlib: it would double the start time
         order = json.load(file)
     if order.get("root") is not None:
-        enter(wanted["pid"], user=os.getuid() != 0)
+        # A container that an earlier node has started may have no host name of its own.
+        enter(wanted["pid"], user=os.getuid() != 0, named=bool(order["root"].get("hostname")))
     identity = order.get("user")
     if identity is not None:
         os.setgroups(identity["groups"])

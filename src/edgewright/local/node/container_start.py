@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,19 +16,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgewright.local.controllers.resources import Service
 from edgewright.local.node.environment import PATH, command_line, environment
 from edgewright.local.node.folders import AttemptFolder, PodFolder, PodRecord
 from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.lifecycle import Start, Timing
 from edgewright.local.node.mount_check import how_to_mount
+from edgewright.local.node.pod_hosts import HOSTS, HostsFiles, host_name, rewrite
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pods import Pod
+from edgewright.local.node.service_variables import service_variables
 from edgewright.local.node.sources import Missing, Sources, Tokens
 from edgewright.local.node.volumes import Mount, Owner, files_of, make_empty, mounts_of, resources_of, write_files
+from edgewright.runtime.cache import Cache
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.objects import RawObject
 
 SHIM = Path(__file__).with_name("shim.py")
+_NOBODY = 65534
 DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 
 
@@ -49,7 +54,8 @@ class Machine:
     host: str
     images: Mapping[str, Sequence[str]]
     directory: Path
-    user: str | None = None
+    ids: PodIds | None = None
+    """The users and groups that Pods may have; None: they run as the node itself."""
     mounts: bool = True
     """Whether a container can have a root of its own here."""
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
@@ -81,9 +87,20 @@ def needs_scratch_of_the_machine(images: Mapping[str, Sequence[str]], shown: Seq
 class Starter:
     """Starts the containers of all Pods of a node."""
 
-    def __init__(self, client: Client, machine: Machine, *, clock: Clock, timing: Timing) -> None:
+    def __init__(
+        self,
+        client: Client,
+        machine: Machine,
+        *,
+        services: Cache[Service],
+        hosts: HostsFiles,
+        clock: Clock,
+        timing: Timing,
+    ) -> None:
         self._client = client
         self._machine = machine
+        self._services = services
+        self._hosts = hosts
         self._clock = clock
         self._timing = timing
         self._root = os.geteuid() == 0
@@ -112,7 +129,7 @@ class Starter:
         resources = resources_of(containers, self._machine.capacity)
         group = (pod.spec.get("securityContext") or {}).get("fsGroup")
         folder.volumes.mkdir(mode=0o755, exist_ok=True)
-        user = user_of(pod, {}, self._machine.user) if self._root else None
+        user = user_of(pod, {}, record.user) if self._root else None
         # Theirs, so that a Secret with mode 0400 can be read: in a cluster most programs are root in their container.
         owner = (
             None
@@ -159,8 +176,8 @@ class Starter:
         machine = self._machine
         container = start.container
         attempt = folder.attempt(container["name"], start.number)
-        host_name = str(pod.spec.get("hostname") or pod.metadata.name)
-        base = {"PATH": PATH, "HOME": "/", "HOSTNAME": host_name, **machine.environment}
+        base = {"PATH": _path(program), "HOME": "/", "HOSTNAME": host_name(pod)}
+        base |= {**service_variables(pod, self._services), **machine.environment}
         sources = self.sources(pod, record)
         values = await environment(container, sources, base=base, capacity=machine.capacity)
         mounts = mounts_of(container, pod.spec, folder.volumes, values)
@@ -171,7 +188,7 @@ class Starter:
             "logLimit": machine.log_limit,
             "stopSignal": _stop_signal(container),
         }
-        user = user_of(pod, container, machine.user) if self._root else None
+        user = user_of(pod, container, record.user) if self._root else None
         if _must_not_be_root(pod, container) and (user["uid"] if user else os.geteuid()) == 0:
             raise Missing(f"container {container['name']}: runAsNonRoot is set, and this node would run it as root")
         if user is not None:
@@ -180,12 +197,16 @@ class Starter:
             message = container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
             mounts.append(Mount(attempt.message_file, message, False))
             taken = {mount.path for mount in mounts}
+            if HOSTS not in taken:
+                rewrite(folder.hosts, self._hosts.content(pod, record.address))
+                mounts.append(Mount(folder.hosts, HOSTS, False))
             for name, path in attempt.scratch.items() if machine.own_scratch else ():
                 if path not in taken:
                     mounts.append(Mount(attempt.path / name, path, False))
             closed = user is not None and user["uid"] != 0
             order["root"] = {
                 "base": str(attempt.path / "base"),
+                "hostname": host_name(pod),
                 "shown": [str(path) for path in machine.shown] if closed else [],
                 "covered": [str(path) for path in (machine.directory, *machine.covered)],
                 "mounts": [mount.as_order() for mount in mounts],
@@ -197,7 +218,7 @@ class Starter:
     def _told(self, container: RawObject, mounts: Sequence[Mount]) -> dict[str, str]:
         """Where a program finds by its variables what cannot be mounted; Missing where it does not understand that."""
         variables = program_for(container.get("image", ""), self._machine.told) or {}
-        if not all(mount.path in variables for mount in mounts):
+        if not all(mount.path in variables and not mount.inside for mount in mounts):
             raise Missing(
                 f"container {container['name']}: nothing can be mounted on this machine, and so it cannot have its "
                 f"volumes: {how_to_mount(root=self._root)}"
@@ -242,8 +263,8 @@ async def _end_of(reader: int) -> None:
         loop.remove_reader(reader)
 
 
-def user_of(pod: Pod, container: RawObject, default: str | None) -> RawObject | None:
-    """Who a container runs as: whom the Pod says, else the node's user for Pods; None means: as the node itself."""
+def user_of(pod: Pod, container: RawObject, own: int) -> RawObject | None:
+    """Who a container runs as: whom the Pod says, else the Pod's own user; None means: as the node itself."""
     pod_security = pod.spec.get("securityContext") or {}
     security = container.get("securityContext") or {}
     uid = security.get("runAsUser", pod_security.get("runAsUser"))
@@ -251,11 +272,16 @@ def user_of(pod: Pod, container: RawObject, default: str | None) -> RawObject | 
     groups = list(pod_security.get("supplementalGroups") or ())
     if (group := pod_security.get("fsGroup")) is not None:
         groups.append(group)
-    if default is None and uid is None and gid is None:
+    if not own and uid is None and gid is None:
         return None
-    entry = pwd.getpwnam(default or "nobody")
-    uid = entry.pw_uid if uid is None else uid
-    return {"uid": uid, "gid": entry.pw_gid if gid is None else gid, "groups": groups}
+    instead = own or _NOBODY
+    return {"uid": instead if uid is None else uid, "gid": instead if gid is None else gid, "groups": groups}
+
+
+def _path(program: Sequence[str]) -> str:
+    """Where commands are found: as in an image, the folder of its own program is among the places."""
+    folder = os.path.dirname(program[0]) if program else ""  # noqa: PTH120 - a name without a folder stays one
+    return f"{PATH}:{folder}" if folder.startswith("/") and folder not in PATH.split(":") else PATH
 
 
 def _must_not_be_root(pod: Pod, container: RawObject) -> bool:

@@ -36,6 +36,8 @@ class PodRecord(Struct, frozen=True, gc=False, kw_only=True):
     taken_in: datetime
     address: str = ""
     grace: int = 30
+    user: int = 0
+    """The id of the user and the group that are this Pod's own; 0: it runs as the node itself."""
 
 
 class State(Struct, frozen=True, gc=False, kw_only=True):
@@ -215,6 +217,11 @@ class PodFolder:
     def volumes(self) -> Path:
         """Where its volumes lie."""
         return self.path / "volumes"
+
+    @property
+    def hosts(self) -> Path:
+        """Its hosts file."""
+        return self.path / "hosts"
 
     def attempt(self, container: str, number: int) -> AttemptFolder:
         """The folder of an attempt, there or not."""

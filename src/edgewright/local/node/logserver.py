@@ -1,20 +1,21 @@
 """Serves the logs of containers as a kubelet does, so that `kubectl logs` works through any API server.
 
-GET /containerLogs/NAMESPACE/POD/CONTAINER, over TLS; who may ask is decided by the TLS context, which demands a client
-certificate. The node runs it. A reader that is slow is waited for, never buffered for.
+GET /containerLogs/NAMESPACE/POD/CONTAINER, over TLS, which demands a client certificate; whether its user may read logs
+is asked for each request. The node runs it. A reader that is slow is waited for, never buffered for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from aiohttp import web
 
+from edgewright.local.access.authentication import User, user_of_connection
 from edgewright.local.node.logfiles import LogReader, Wanted, selected, shown
 from edgewright.runtime.clock import Clock
 
@@ -41,11 +42,31 @@ Find = Callable[[str, str, str, bool], Found | NoLog]
 """Finds a log by namespace, Pod, container and whether the previous one is meant."""
 
 
+May = Callable[[User], Awaitable[bool]]
+"""Whether a user may read the logs of this node."""
+
+
+async def nobody(_: User) -> bool:
+    """Lets nobody read logs."""
+    return False
+
+
 class LogServer:
     """A kubelet's log endpoint."""
 
-    def __init__(self, find: Find, *, tls: ssl.SSLContext | None, host: str, port: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        find: Find,
+        *,
+        tls: ssl.SSLContext | None,
+        host: str,
+        port: int,
+        clock: Clock,
+        may: May = nobody,
+    ) -> None:
+        """Without TLS, which only tests do, nobody can be known and anybody may read."""
         self._find = find
+        self._may = may
         self._tls = tls
         self._host = host
         self._wanted_port = port
@@ -74,6 +95,12 @@ class LogServer:
             await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if self._tls is not None:
+            user = user_of_connection(request.get_extra_info("ssl_object"))
+            if user is None:
+                return web.Response(status=401, text="Unauthorized")
+            if not await self._may(user):
+                return web.Response(status=403, text=f"{user.name} may not read logs: needs get on nodes/log")
         query = request.query
         try:
             wanted = wanted_from(query, now=self._clock.now())

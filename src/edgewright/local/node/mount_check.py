@@ -17,7 +17,7 @@ _TRY = """
 import sys
 sys.path.append(sys.argv[1])
 import mountspace
-mountspace.enter({"base": sys.argv[2], "mounts": []})
+mountspace.enter({"base": sys.argv[2], "mounts": [], "hostname": "edgewright"})
 """
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import stat
 from typing import Any
 
-_NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
-_READ_ONLY, _NO_SUID, _NO_DEVICES = 1, 2, 4
+_NEW_MOUNTS, _NEW_NAME, _NEW_USER = 0x00020000, 0x04000000, 0x10000000
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
 _REMOUNT, _BIND, _MOVE, _RECURSIVE, _UNBINDABLE, _PRIVATE = 32, 4096, 8192, 16384, 1 << 17, 1 << 18
 _DETACH = 2
 _MAX_ENTRIES = 4096
@@ -52,6 +53,13 @@ def leave_the_machines_mounts() -> None:
     mount("none", "/", "", _RECURSIVE | _PRIVATE)
 
 
+def take_name(name: str) -> None:
+    """Gives this process and all that it starts a host name of their own; the machine keeps its own."""
+    if _libc.unshare(_NEW_NAME) != 0 or _libc.sethostname(os.fsencode(name), len(os.fsencode(name))) != 0:
+        number = ctypes.get_errno()
+        raise Unmountable(number, f"cannot have a host name of its own: {os.strerror(number)}")
+
+
 class Root:
     """The new root while it is built, as a tree of bind mounts below `base`; `machine` is where the old one lies."""
 
@@ -79,8 +87,9 @@ class Root:
             _create(self.at(path), folder=folder)
         return self.at(path)
 
-    def bind(self, source: str, path: str, *, read_only: bool) -> None:
-        """Shows a file or folder of the machine at a path."""
+    def bind(self, source: str, path: str, *, read_only: bool, inside: str = "") -> None:
+        """Shows a file or folder of the machine at a path; `inside` names what is meant in a folder that Pods write."""
+        source = _open_inside(source, inside) if inside else source
         mount(source, self.make_place(path, folder=os.path.isdir(source)), "", _BIND | _RECURSIVE)  # noqa: PTH112
         self._volumes.append(path)
         if read_only:
@@ -94,6 +103,14 @@ class Root:
         """Puts an empty folder in the place of one that is not to be seen."""
         if os.path.isdir(self.at(path)):  # noqa: PTH112
             mount("tmpfs", self.at(path), "tmpfs", _READ_ONLY | _NO_SUID, "mode=0555,size=4k")
+
+    def hide_processes_of_others(self) -> None:
+        """Shows a container those processes only that are its user's; where the kernel or an old one says no, all."""
+        flags = _NO_SUID | _NO_DEVICES | _NO_PROGRAMS
+        for options in ("hidepid=invisible", "hidepid=2"):
+            with contextlib.suppress(Unmountable):
+                mount("proc", self.at("/proc"), "proc", flags, options)
+                return
 
     def show_alone(self, path: str) -> None:
         """Shows a folder that lies in others which strangers may not enter: those hold nothing else then."""
@@ -151,6 +168,19 @@ class Root:
                 continue  # it went meanwhile
 
 
+def _open_inside(volume: str, path: str) -> str:
+    """What is at a path in a volume, by a descriptor: a Pod that changes the path meanwhile changes nothing here."""
+    fd = os.open(volume, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for name in path.split("/"):
+            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=fd)
+            if stat.S_ISLNK(os.fstat(fd).st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    except OSError as error:
+        raise Unmountable(error.errno, f"cannot mount {path} of a volume: {error.strerror}") from None
+    return f"/proc/self/fd/{fd}"  # it is closed with the others when the program begins
+
+
 def _make_inside(volume: str, path: str, *, folder: bool) -> str:
     """Makes a place inside a volume, as a path by which the kernel finds it again.
 
@@ -189,17 +219,21 @@ def _create(path: str, *, folder: bool) -> None:
 def enter(wanted: dict[str, Any]) -> None:
     """Leaves the machine's mounts for a root with what is wanted in it.
 
-    `base` is an empty folder to build in; `shown` are programs' folders, `covered` those that must not be seen, and
-    `mounts` are what goes where: source, path, readOnly. Mounts come in the order of their paths' length, so that one
-    may lie inside another.
+    `base` is an empty folder to build in; `hostname` is what the machine is to be called, where it is given; `shown`
+    are programs' folders, `covered` those that must not be seen, and `mounts` are what goes where: source, path,
+    readOnly. Mounts come in the order of their paths' length, so that one may lie inside another.
     """
     leave_the_machines_mounts()
+    if wanted.get("hostname"):
+        take_name(wanted["hostname"])
     root = Root(wanted["base"])
     for path in wanted.get("shown", ()):
         root.show_alone(path)
     for each in sorted(wanted["mounts"], key=lambda each: len(each["path"])):
         # Symbolic links of the machine (/var/run, say) count in mount paths, as they do in a container's image.
-        root.bind(each["source"], os.path.realpath(each["path"]), read_only=each["readOnly"])
+        target = os.path.realpath(each["path"])
+        root.bind(each["source"], target, read_only=each["readOnly"], inside=each.get("inside", ""))
     for path in wanted.get("covered", ()):
         root.cover(path)  # last: to unfold what lies around it would uncover it
+    root.hide_processes_of_others()
     root.move_in()

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import pwd
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from edgewright.local.access.authentication import User
+from edgewright.local.controllers.resources import Service
 from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
 from edgewright.local.node.container_start import (
     Machine,
@@ -27,6 +28,8 @@ from edgewright.local.node.folders import AttemptFolder, NodeFolder
 from edgewright.local.node.lifecycle import Timing
 from edgewright.local.node.logserver import Found, LogServer, NoLog
 from edgewright.local.node.mount_check import closed_to_others, how_to_mount, mounts_work, where_nobody_may_enter
+from edgewright.local.node.pod_hosts import HostsFiles
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pod_loop import Reconciler
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.probe_actions import Asker
@@ -39,10 +42,18 @@ from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.controller import Controller, For
+from edgewright.runtime.errors import KubernetesError
 from edgewright.runtime.events import Recorder
-from edgewright.runtime.objects import Key, RawObject
+from edgewright.runtime.objects import Key, Kind, RawObject
 from edgewright.runtime.predicates import intent_changed
 
+_ACCESS_REVIEW = Kind(
+    group="authorization.k8s.io",
+    version="v1",
+    kind="SubjectAccessReview",
+    plural="subjectaccessreviews",
+    namespaced=False,
+)
 _WORKERS = 8
 _WAITING = {
     "ErrImagePull": "image can't be pulled",
@@ -68,7 +79,7 @@ class Node:
         listen: str = "127.0.0.1",
         log_port: int = 0,
         clock: Clock | None = None,
-        user: str | None = None,
+        ids: PodIds | None = None,
         environment: Mapping[str, str] | None = None,
         covered: Sequence[Path] = (),
         shown: Sequence[Path] = (),
@@ -81,16 +92,11 @@ class Node:
         """Says what the node is; nothing happens before `run`.
 
         `directory` is the node's own, closed to everybody else. `images` maps names to commands. `log_tls` is the TLS
-        of the log server and must demand a client certificate; without it no logs are served. `user` is who Pods run as
-        where the node runs as root. `environment` goes to every container. `covered` are folders that no Pod sees,
-        `shown` folders with programs that every Pod may read besides those of this Python. `told` has the images whose
-        programs can do without mounts, and for each mount path the variables that tell them of another place.
+        of the log server and must demand a client certificate; without it no logs are served. `ids` are whom Pods may
+        run as where the node runs as root. `environment` goes to every container. `covered` are folders that no Pod
+        sees, `shown` folders with programs that every Pod may read besides those of this Python. `told` has the images
+        whose programs can do without mounts, and for each mount path the variables that tell them of another place.
         """
-        if user is not None:
-            try:
-                pwd.getpwnam(user)
-            except KeyError:
-                raise ValueError(f"Pods cannot run as {user!r}: this machine has no such user") from None
         self.name = name
         self._client = client
         self._clock = clock or SystemClock()
@@ -101,7 +107,7 @@ class Node:
         self._tls = log_tls
         self._listen = listen
         self._log_port = log_port
-        self._user = user
+        self._ids = ids
         self._environment = dict(environment or {})
         self._covered = tuple(path.resolve() for path in covered)
         self._shown = (*program_folders(), *(path.resolve() for path in shown))
@@ -132,7 +138,7 @@ class Node:
             host=self._listen,
             images=self._images,
             directory=self._folder.path,
-            user=self._user if os.geteuid() == 0 else None,
+            ids=self._ids if os.geteuid() == 0 else None,
             mounts=await asyncio.to_thread(mounts_work),
             told=self._told,
             own_scratch=not needs_scratch_of_the_machine(self._images, self._shown),
@@ -148,7 +154,7 @@ class Node:
                 images=", ".join(self._told) or "none",
                 remedy=how_to_mount(root=os.geteuid() == 0),
             )
-            closed = closed_to_others(self._shown) if machine.user is not None else None
+            closed = closed_to_others(self._shown) if machine.ids is not None else None
             if closed is not None:
                 _log.warning(where_nobody_may_enter(closed))
         async with AsyncExitStack() as stack:
@@ -169,7 +175,14 @@ class Node:
     async def _serve_logs(self, stack: AsyncExitStack) -> int | None:
         if self._tls is None:
             return None
-        server = LogServer(self._find_log, tls=self._tls, host=self._listen, port=self._log_port, clock=self._clock)
+        server = LogServer(
+            self._find_log,
+            tls=self._tls,
+            host=self._listen,
+            port=self._log_port,
+            clock=self._clock,
+            may=functools.partial(may_read_logs, self._client, self.name),
+        )
         stack.push_async_callback(server.close)
         await server.start()
         return server.port
@@ -177,12 +190,14 @@ class Node:
     async def _follow_pods(self, machine: Machine, registration: Registration, stack: AsyncExitStack) -> None:
         boot = boot_id()
         pods = self._pods = Cache(self._client.of(Pod), fields=f"spec.nodeName={self.name}", clock=self._clock)
+        services = Cache(self._client.of(Service), clock=self._clock)
         recorder = Recorder(self._client, "edgewright-node", clock=self._clock)
         wake = _Wake()
         runs = self._runs = Runs(self._folder, self._addresses, boot=boot, changed=wake)
         stack.callback(runs.close)
         runs.find_again()
-        starter = Starter(self._client, machine, clock=self._clock, timing=self._timing)
+        hosts = HostsFiles(pods, services, lambda: {run.uid: run.folder.hosts for run in runs if _has_hosts(run)})
+        starter = Starter(self._client, machine, services=services, hosts=hosts, clock=self._clock, timing=self._timing)
         probes = Probes(
             Asker(runs).ask,
             clock=self._clock,
@@ -211,12 +226,23 @@ class Node:
             group.create_task(pods.run(), name="pods of the node")
             group.create_task(recorder.run(), name="events of the node")
             group.create_task(registration.keep(), name="heartbeat of the node")
+            group.create_task(services.run(), name="services that Pods are told of")
             await pods.wait_synced()
+            await self._wait_for(services)
+            group.create_task(hosts.keep(), name="hosts files of the node")
             group.create_task(controller.run(), name="node")
             for run in runs:
                 wake(run.key)  # also those that the server does not have any more
             group.create_task(reconciler.keep_volumes(), name="volumes of the node")
             self._ready.set()
+
+    async def _wait_for(self, services: Cache[Service]) -> None:
+        """Waits for the Services, but not for ever: a node that may not read them runs Pods all the same."""
+        try:
+            async with self._clock.timeout(self._timing.launch):
+                await services.wait_synced()
+        except TimeoutError:
+            _log.warning("Services cannot be read: Pods are not told of them", problem=services.problem)
 
     def _find_log(self, namespace: str, pod: str, container: str, previous: bool) -> Found | NoLog:
         for run in self._runs.named(Key(namespace, pod)) if self._runs else ():
@@ -263,10 +289,29 @@ def _runs_still(place: AttemptFolder) -> bool:
     return attempt is not None and attempt.running
 
 
+def _has_hosts(run: Run) -> bool:
+    return run.folder.hosts.exists()
+
+
 def _counts(change: Change[Pod]) -> bool:
     """Whether a change of a Pod is worth a pass: another intent, or the end of it, whoever declared that."""
     over = change.old is not None and change.new is not None and change.new.ended and not change.old.ended
     return over or intent_changed(change)
+
+
+async def may_read_logs(client: Client, node: str, user: User) -> bool:
+    """Whether the API server lets a user read the logs of a node; administrators, as it is one itself, always may."""
+    if "system:masters" in user.groups:
+        return True
+    wanted = {"verb": "get", "resource": "nodes", "subresource": "log", "name": node}
+    asked = {"user": user.name, "groups": list(user.groups), "resourceAttributes": wanted}
+    review = {"apiVersion": _ACCESS_REVIEW.api_version, "kind": _ACCESS_REVIEW.kind, "metadata": {}, "spec": asked}
+    try:
+        answer = await client.raw(_ACCESS_REVIEW).create(review)
+    except KubernetesError as error:
+        _log.warning("cannot ask who may read logs; refused", user=user.name, error=str(error))
+        return False
+    return bool((answer.get("status") or {}).get("allowed"))
 
 
 class _Wake:

@@ -131,7 +131,8 @@ class Reconciler:
             status = refused_status(pod, reason="ContainerStatusUnknown", message=_UNKNOWN, host=host, now=now)
             await self._write(pod, None, status)
             return None
-        refused = refusal(pod, root=os.geteuid() == 0)
+        ids = self._machine.ids
+        refused = refusal(pod, root=os.geteuid() == 0, ids=ids)
         if refused is not None:
             self._recorder.record(pod, "Warning", refused.reason, refused.message)
             status = refused_status(pod, reason=refused.reason, message=refused.message, host=host, now=now)
@@ -145,6 +146,7 @@ class Reconciler:
             taken_in=now,
             address=self._addresses.give(pod.uid),
             grace=pod.grace,
+            user=0 if ids is None else ids.own({run.record.user for run in self._runs}),
         )
         return self._runs.take_in(pod, record)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pods import Pod
 from edgewright.runtime.objects import RawObject
 
@@ -25,12 +26,15 @@ class Refusal:
     message: str
 
 
-def refusal(pod: Pod, *, root: bool) -> Refusal | None:
-    """The first thing in a Pod that this node does not do; `root` says whether the node may change users."""
-    return next(_refusals(pod, root=root), None)
+def refusal(pod: Pod, *, root: bool, ids: PodIds | None = None) -> Refusal | None:
+    """The first thing in a Pod that this node does not do.
+
+    `root` says whether the node may change users, and `ids` which users and groups Pods may have then.
+    """
+    return next(_refusals(pod, root=root, ids=ids), None)
 
 
-def _refusals(pod: Pod, *, root: bool) -> Iterator[Refusal]:
+def _refusals(pod: Pod, *, root: bool, ids: PodIds | None) -> Iterator[Refusal]:
     spec = pod.spec
     for field, what in _HOST.items():
         if spec.get(field):
@@ -38,8 +42,10 @@ def _refusals(pod: Pod, *, root: bool) -> Iterator[Refusal]:
     for volume in spec.get("volumes") or ():
         yield from _volume(volume)
     security = spec.get("securityContext") or {}
+    if ids is not None:
+        yield from _groups(security, ids)
     for container in (*pod.init_containers, *pod.containers):
-        yield from _container(container, security, root=root)
+        yield from _container(container, security, root=root, ids=ids)
     if spec.get("ephemeralContainers"):
         yield Refusal("NotSupported", "spec.ephemeralContainers: this node runs none")
 
@@ -63,7 +69,17 @@ def _volume(volume: RawObject) -> Iterator[Refusal]:
             )
 
 
-def _container(container: RawObject, pod_security: RawObject, *, root: bool) -> Iterator[Refusal]:
+def _groups(security: RawObject, ids: PodIds) -> Iterator[Refusal]:
+    """A group opens all files that it may read on the machine."""
+    wanted = {"fsGroup": [security.get("fsGroup")], "supplementalGroups": security.get("supplementalGroups") or ()}
+    for field, numbers in wanted.items():
+        for number in numbers:
+            if number is not None and not ids.allow(number):
+                text = f"securityContext.{field}: {number} is refused: Pods here may have the groups {ids} (--pod-ids)"
+                yield Refusal("RunAsGroupRefused", text)
+
+
+def _container(container: RawObject, pod_security: RawObject, *, root: bool, ids: PodIds | None) -> Iterator[Refusal]:
     name = container["name"]
     security = container.get("securityContext") or {}
     if security.get("privileged"):
@@ -74,6 +90,9 @@ def _container(container: RawObject, pod_security: RawObject, *, root: bool) -> 
         wanted = security.get(field, pod_security.get(field))
         if wanted == 0 and field == "runAsUser":
             yield Refusal("RunAsUserRefused", f"container {name}: runAsUser 0 is refused: Pods never run as root here")
+        elif wanted is not None and ids is not None and not ids.allow(wanted):
+            text = f"container {name}: {field} {wanted} is refused: Pods here may have the ids {ids} (--pod-ids)"
+            yield Refusal("RunAsUserRefused" if field == "runAsUser" else "RunAsGroupRefused", text)
         if wanted is not None and not root:
             text = f"container {name}: {field} {wanted} cannot be honoured: this node does not run as root"
             yield Refusal("RunAsUserRefused", text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -38,10 +39,12 @@ class Mount:
     source: Path
     path: str
     read_only: bool
+    inside: str = ""
+    """Below the source, in a folder that a Pod writes: walked without following links when it is mounted."""
 
     def as_order(self) -> RawObject:
         """As the shim reads it."""
-        return {"source": str(self.source), "path": self.path, "readOnly": self.read_only}
+        return {"source": str(self.source), "path": self.path, "readOnly": self.read_only, "inside": self.inside}
 
 
 Resources = Callable[[RawObject], str]
@@ -200,22 +203,67 @@ def mounts_of(container: RawObject, pod: RawObject, folder: Path, values: Mappin
         source = folder / each["name"]
         sub = expand(each["subPathExpr"], values) if each.get("subPathExpr") else each.get("subPath") or ""
         content = volume.get("emptyDir") is None
-        if sub:
-            source = _sub_path(source, _inside(sub), make=not content)
+        inside = ""
+        if sub and content:
+            source = _in_content(source, _inside(sub))
+        elif sub:
+            make_sub_path(source, _inside(sub))
+            inside = "/".join(_steps(sub))
         path = os.path.normpath(each["mountPath"])
-        found.append(Mount(source, path if path.startswith("/") else f"/{path}", bool(each.get("readOnly")) or content))
+        path = path if path.startswith("/") else f"/{path}"
+        found.append(Mount(source, path, bool(each.get("readOnly")) or content, inside))
     return found
 
 
-def _sub_path(volume: Path, sub: str, *, make: bool) -> Path:
-    place = volume / sub
-    if make and not place.exists():
-        place.mkdir(parents=True)
-        place.chmod(0o777)
-    # A link that a Pod has put there must not lead the node out of the volume.
-    inside = place.resolve()
+def _in_content(volume: Path, sub: str) -> Path:
+    """A path below a volume that only the node writes: its own links are followed, and none leads out."""
+    inside = (volume / sub).resolve()
     if not inside.is_relative_to(volume.resolve()):
         raise Missing(f"subPath {sub!r} leads out of its volume")
     if not inside.exists():
         raise Missing(f"subPath {sub!r} is not in its volume")
     return inside
+
+
+def make_sub_path(volume: Path, sub: str) -> None:
+    """Makes folders below a volume that a Pod writes, step by step from its descriptor.
+
+    A Pod can put links into such a volume, and change them at any time: none is ever followed, here or when
+    `mountspace` walks there again, or they would lead a node that is root anywhere on the machine.
+    """
+    folder = os.open(volume, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        *above, last = _steps(sub)
+        for name in above:
+            folder = _step_into(folder, name)
+        if not _is_file(folder, last):
+            folder = _step_into(folder, last)
+    except OSError as error:
+        raise Missing(f"subPath {sub!r} leads out of its volume: {error.strerror}") from None
+    finally:
+        os.close(folder)
+
+
+def _steps(sub: str) -> list[str]:
+    return [name for name in sub.split("/") if name not in {"", "."}] or ["."]
+
+
+def _step_into(folder: int, name: str) -> int:
+    """The descriptor of a folder in a folder, made where it is missing; the outer one is closed."""
+    try:
+        os.mkdir(name, 0o777, dir_fd=folder)
+        made = True
+    except FileExistsError:
+        made = False
+    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    if made:
+        os.fchmod(inner, 0o777)
+    os.close(folder)
+    return inner
+
+
+def _is_file(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False

@@ -23,6 +23,7 @@ from edgewright.local.errors import Refusal, bad_request, not_acceptable, too_la
 from edgewright.local.go_format import quote
 from edgewright.local.serving import decode_errors
 from edgewright.runtime.objects import RawObject
+from edgewright.runtime.yaml_loader import Loader
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -30,7 +31,6 @@ FORMATS = (JSON, YAML)
 LARGEST_BODY = 3 * 1024 * 1024
 
 _encoder = msgspec.json.Encoder()
-_YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _YAML_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _EACH_BYTE = "edgewright-each-byte"
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -257,8 +257,8 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-class _Loader(_YAML_LOADER):  # type: ignore[misc, valid-type]  # the C loader, where PyYAML has it
-    """YAML as JSON knows it: dates stay texts, keys are texts, and a key that comes twice is noted."""
+class _Loader(Loader):
+    """YAML as JSON knows it: keys are texts, and a key that comes twice is noted."""
 
     duplicates: list[str]
     depth = nodes = 0
@@ -298,8 +298,6 @@ def _key(key: Any) -> str:
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
-_Loader.add_constructor("tag:yaml.org,2002:binary", lambda loader, node: loader.construct_scalar(node))
 
 
 def _decode_yaml(body: bytes) -> tuple[Any, list[str]]:

@@ -13,10 +13,10 @@ from typing import Any
 from multidict import MultiMapping
 
 from edgewright.local import field_errors
-from edgewright.local.builtin.go_structs import WrongType, form
 from edgewright.local.errors import Cause, Refusal, bad_request, invalid
 from edgewright.local.go_format import quote
 from edgewright.local.serving import decode_errors
+from edgewright.local.structs.go_structs import WrongType, form
 from edgewright.runtime.objects import Kind, RawObject
 
 Query = Mapping[str, str]

@@ -14,12 +14,12 @@ import aiohttp
 from aiohttp import web
 
 from edgewright.local import field_errors
-from edgewright.local.builtin import values
 from edgewright.local.errors import Cause, Refusal, bad_request, internal_error, invalid, not_found
 from edgewright.local.go_format import quote
 from edgewright.local.history import StoreKey
 from edgewright.local.serving import bodies, options
 from edgewright.local.serving.objects import Objects
+from edgewright.local.structs import values
 from edgewright.runtime.objects import Kind, RawObject
 
 _PODS = Kind(group="", version="v1", kind="Pod", plural="pods")

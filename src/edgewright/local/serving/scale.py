@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from edgewright.local import tables
 from edgewright.local.apply.scale import FIELDS, entries_of_scale, record_scale
-from edgewright.local.builtin.rules import BuiltinRules
 from edgewright.local.errors import conflict
 from edgewright.local.go_format import quote
 from edgewright.local.served import ScalePaths, Served
 from edgewright.local.serving import metadata
+from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.objects import Kind, RawObject
 
 __all__ = ["FIELDS", "SCALE", "of", "owned", "put", "record", "replicas", "served"]

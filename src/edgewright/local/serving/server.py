@@ -118,14 +118,14 @@ class Server:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = _decoded_path(request)
+        pointed, asked = target.parse(path), query.parse(request.rel_url.raw_query_string)
+        if not _runs_long(pointed, asked):
+            query.check_timeout(asked)
         if (page := self._pages.open(path)) is not None:
             return page
         user = self._identify(request)
-        pointed = target.parse(path)
         if pointed is None:
             return self._pages.show(request, path)
-        asked = query.parse(request.rel_url.raw_query_string)
-        query.check_timeout(asked)
         if pointed.watch:
             pointed, asked = routes.watched(request.method, pointed, asked)
         served = self._objects.kinds.find(pointed.group, pointed.version, pointed.plural)
@@ -145,8 +145,11 @@ class Server:
     def _identify(self, request: web.BaseRequest) -> User:
         """Who asks; a connection's certificate is read once."""
         connection = request.protocol
-        peer = connection.peer() if isinstance(connection, Connection) else None
-        return self._authentication.identify(request.headers, peer)
+        if not isinstance(connection, Connection):
+            return self._authentication.identify(request.headers, None)
+        user = self._authentication.identify(request.headers, connection.peer())
+        connection.recognise()
+        return user
 
     def _route(self, call: Call) -> Callable[[Call], Awaitable[web.StreamResponse]]:
         """What is done for this method at this path."""
@@ -400,6 +403,13 @@ class Server:
     def _written(self, call: Call, written: Written, answer: Answer) -> web.Response:
         body = representations.one(self._objects, call.served, written.obj, answer, call.query)
         return _response(201 if written.created else 200, body, answer, written.warnings)
+
+
+def _runs_long(pointed: Target | None, asked: Mapping[str, str]) -> bool:
+    """Whether the time that a request names does not count: a watch or a log goes on for as long as somebody reads."""
+    if pointed is None:
+        return False
+    return pointed.watch or pointed.subresource == "log" or bool(options.flag(asked, "watch"))
 
 
 def _decoded_path(request: web.BaseRequest) -> str:

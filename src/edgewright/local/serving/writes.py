@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from edgewright.local import field_errors
 from edgewright.local.apply import apply
@@ -26,7 +26,7 @@ from edgewright.local.errors import (
 )
 from edgewright.local.go_format import quote
 from edgewright.local.history import Stored, StoreKey
-from edgewright.local.served import Served, Write
+from edgewright.local.served import Rules, Served, Write
 from edgewright.local.serving import bodies, decode_errors, metadata
 from edgewright.local.serving.objects import Objects
 from edgewright.local.serving.write_request import (
@@ -59,6 +59,26 @@ class Written:
 
 Make = Callable[[RawObject], RawObject]
 """The wanted object, from the object as it is; it may change what it is given."""
+
+
+class _Reserved:
+    """What the rules of a kind reserve for an object while it is written: free again, unless the write happened."""
+
+    def __init__(self, rules: Rules, obj: RawObject) -> None:
+        self._rules = rules
+        self._obj = obj
+        self._kept = False
+
+    def keep(self) -> None:
+        """The object is stored: what it has is its own."""
+        self._kept = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._kept:
+            self._rules.release(self._obj)
 
 
 class Writes:
@@ -189,27 +209,23 @@ class Writes:
             self._check_version(asked, obj, live, verb)
             pinned = bool(metadata.of(obj).get("resourceVersion")) and verb in {"update", "scale"}
             metadata.of(obj)["resourceVersion"] = metadata.of(live)["resourceVersion"]
-            said = [] if verb == "act" else self._prepared(asked, obj, live, verb)
-            if verb == "apply":
-                served.rules.default(obj)  # nulls count until they have been validated
-            if obj == live:
-                return Written(obj=live, warnings=[*warnings, *said])
-            if asked.options.dry_run:
-                served.rules.release(obj)
-                return Written(obj=obj, warnings=[*warnings, *said])
-            try:
-                written = await self._store(served, stored, obj, live)
-            except NotThere:
-                served.rules.release(obj)
-                raise not_found(served.kind, asked.name) from None
-            except Changed:
-                served.rules.release(obj)
-                if pinned:
-                    raise conflict(served.kind, asked.name, _OPTIMISTIC) from None
-                continue
-            except BaseException:
-                served.rules.release(obj)
-                raise
+            with _Reserved(served.rules, obj) as reserved:
+                said = [] if verb == "act" else self._prepared(asked, obj, live, verb)
+                if verb == "apply":
+                    served.rules.default(obj)  # nulls count until they have been validated
+                if obj == live:
+                    return Written(obj=live, warnings=[*warnings, *said])
+                if asked.options.dry_run:
+                    return Written(obj=obj, warnings=[*warnings, *said])
+                try:
+                    written = await self._store(served, stored, obj, live)
+                except NotThere:
+                    raise not_found(served.kind, asked.name) from None
+                except Changed:
+                    if pinned:
+                        raise conflict(served.kind, asked.name, _OPTIMISTIC) from None
+                    continue
+                reserved.keep()
             # The change that lets a deleted object go is answered and never stored.
             after = obj if _done(served, obj, live) else self._objects.read(served, written)
             return Written(obj=after, warnings=[*warnings, *said])
@@ -239,34 +255,31 @@ class Writes:
     async def _add(
         self, asked: WriteRequest, obj: RawObject, warnings: Sequence[str], *, owned: bool = False
     ) -> Written:
-        served, rules = asked.served, asked.served.rules
+        served = asked.served
         prefix = metadata.of(obj).get("generateName") if not metadata.of(obj).get("name") else None
         write = self._write(asked, "create")
         for attempt in range(1, _NAMES_TRIED + 1):
             new = obj if prefix is None else copy.deepcopy(obj)  # with another name it begins again
-            said = [*warnings, *self._prepared_new(asked, new, write, owned=owned)]
-            name = metadata.of(new)["name"]
-            key = StoreKey(served.storage, asked.namespace if served.kind.namespaced else "", name)
-            try:
-                if asked.options.dry_run:
-                    rules.release(new)
-                    if self._objects.store.get(key) is not None:
-                        raise AlreadyThere(name)
-                    return Written(obj=new, created=True, warnings=said)
-                if metadata.of(new).get("resourceVersion"):
-                    raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
-                stored = await self._objects.store.create(key, functools.partial(self._objects.encode, served, new))
-            except AlreadyThere:
-                rules.release(new)
-                if prefix is None:
-                    raise self._taken(served, key) from None
-                if attempt == _NAMES_TRIED:
-                    raise no_generated_name(served.kind, name) from None
-            except BaseException:
-                rules.release(new)
-                raise
-            else:
-                return Written(obj=self._objects.read(served, stored), created=True, warnings=said)
+            with _Reserved(served.rules, new) as reserved:
+                said = [*warnings, *self._prepared_new(asked, new, write, owned=owned)]
+                name = metadata.of(new)["name"]
+                key = StoreKey(served.storage, asked.namespace if served.kind.namespaced else "", name)
+                try:
+                    if asked.options.dry_run:
+                        if self._objects.store.get(key) is not None:
+                            raise AlreadyThere(name)
+                        return Written(obj=new, created=True, warnings=said)
+                    if metadata.of(new).get("resourceVersion"):
+                        raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+                    stored = await self._objects.store.create(key, functools.partial(self._objects.encode, served, new))
+                except AlreadyThere:
+                    if prefix is None:
+                        raise self._taken(served, key) from None
+                    if attempt == _NAMES_TRIED:
+                        raise no_generated_name(served.kind, name) from None
+                else:
+                    reserved.keep()
+                    return Written(obj=self._objects.read(served, stored), created=True, warnings=said)
         raise AssertionError("unreachable")
 
     def _taken(self, served: Served, key: StoreKey) -> Refusal:
@@ -290,7 +303,6 @@ class Writes:
         rules.prepare_create(obj, write)
         found = metadata.created_faults(obj, served) + rules.validate(obj, None, write)
         if found:
-            rules.release(obj)
             raise invalid(said_kind(obj, served.kind), metadata.of(obj).get("name", ""), found)
         said = rules.warnings(obj, None, write)
         if owned:
@@ -312,7 +324,6 @@ class Writes:
         apply.keep_times(live, obj)
         found = metadata.updated_faults(obj, live, served) + rules.validate(obj, live, write)
         if found:
-            rules.release(obj)
             raise invalid(said_kind(obj, served.kind), asked.name, found)
         return rules.warnings(obj, live, write)
 

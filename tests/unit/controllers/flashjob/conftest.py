@@ -1,7 +1,7 @@
 """What the tests of the FlashJob loops share: a pass over a job is soon followed by the next, and few are traced.
 
 Each of them has a whole API server at work in its process. For the coverage those count that go through the loops one
-by one (test_flashes, test_jobs …); what the modules named here do, they do on the same ways.
+by one (test_device_loop, test_job_loop …); what the modules named here do, they do on the same ways.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from edgewright.controllers.flashjob import job_loop
 
 REPEATING = (
     "test_addresses_loop",
-    "test_flashes_behind",
-    "test_jobs_in_vain",
-    "test_jobs_together",
+    "test_device_loop_stale_cache",
+    "test_job_loop_failed_writes",
+    "test_job_loop_shared_devices",
     "test_takeover_devices",
 )
 
@@ -22,7 +22,7 @@ REPEATING = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what need not be traced."""
     for item in items:
-        if item.path.parent.name == "flashjob" and item.path.stem in REPEATING:
+        if "flashjob" in item.path.parts and item.path.stem in REPEATING:
             item.add_marker("untraced")
 
 

@@ -20,6 +20,7 @@ from edgewright.api.device import Device, DeviceStatus, Firmware, FlashRecord, L
 from edgewright.api.flash_pod import Outcome
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.job_loop import add_jobs
+from edgewright.controllers.flashjob.legacy.takeover import Takeover
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock
@@ -153,7 +154,7 @@ class Stage(Flashing):
 
         client.transport.on_answer = count
         context = Context(manager, self.settings, clock)
-        add_jobs(manager, context)
+        add_jobs(manager, context, Takeover(context))
         async with running(manager.run()), running(self.flash(context)):
             try:
                 yield context

@@ -13,10 +13,10 @@ from edgewright.api.flash_pod import Outcome
 from edgewright.api.pod import PodStatus
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
+from edgewright.controllers.flashjob.legacy.original import ORIGINAL_LEASE, Original
+from edgewright.controllers.flashjob.legacy.takeover import Takeover
 from edgewright.controllers.flashjob.manifests import OUTCOME_FINALIZER, pod_for, service_for
-from edgewright.controllers.flashjob.original import Original
 from edgewright.controllers.flashjob.outcomes import record
-from edgewright.controllers.settings import ORIGINAL_LEASE
 from edgewright.runtime.clock import SystemClock, VirtualClock
 from edgewright.runtime.manager import LeaseSettings, Manager
 from edgewright.runtime.objects import Key
@@ -259,7 +259,8 @@ async def test_the_record_of_another_living_job_stays_and_nothing_starts_beside_
         await on.client.raw(Lease.kind).create(body)
 
         def watched(manager: Manager, context: Context) -> object:
-            return add_flashes(manager, context, original=Original(context.client, context.clock, every=0.01))
+            original = Original(context.client, context.clock, every=0.01)
+            return add_flashes(manager, context, predecessor=Takeover(context, original))
 
         async with operating(config, add=watched):
             await on.settled("d1")

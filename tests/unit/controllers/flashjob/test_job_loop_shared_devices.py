@@ -16,7 +16,7 @@ from edgewright.api.flashjob import FINALIZER
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
 from edgewright.controllers.flashjob.job_loop import add_jobs
-from edgewright.controllers.flashjob.original import Original
+from edgewright.controllers.flashjob.legacy.takeover import Takeover
 from edgewright.runtime.client import Client
 from edgewright.runtime.errors import NotFound
 from edgewright.runtime.manager import Manager
@@ -31,9 +31,9 @@ CUT = Report(outcome=Outcome.FAILED, message="the transfer broke off", written=T
 
 def both(manager: Manager, context: Context) -> None:
     """Adds both loops, as the operator does."""
-    original = Original(context.client, context.clock, every=context.settings.timing.original_every)
-    add_jobs(manager, context, original=original)
-    add_flashes(manager, context, original=original)
+    takeover = Takeover(context)
+    add_jobs(manager, context, takeover)
+    add_flashes(manager, context, predecessor=takeover)
 
 
 async def tls_secret(client: Client) -> None:

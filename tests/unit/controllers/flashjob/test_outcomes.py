@@ -18,7 +18,6 @@ from edgewright.controllers.flashjob.outcomes import (
     attempt_of,
     claim_of,
     next_attempt,
-    outcome_of,
     record,
     recorded,
     report_of,
@@ -57,15 +56,10 @@ def text(report: Report) -> str:
 # --- reading a Pod --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [PodStatus(phase="Pending"), running()], ids=["pending", "running"])
-def test_a_pod_that_has_not_ended_has_no_outcome(status: PodStatus) -> None:
-    assert outcome_of(pod(status)) is None
-
-
 def test_a_report_of_our_flasher_is_the_outcome_whatever_the_exit_code() -> None:
-    assert outcome_of(pod(ended(GOOD))) == GOOD
-    assert outcome_of(pod(ended(CUT, code=1))) == CUT
-    assert outcome_of(pod(ended(GOOD, code=137, reason="DeadlineExceeded"))) == GOOD
+    assert report_of(pod(ended(GOOD))) == GOOD
+    assert report_of(pod(ended(CUT, code=1))) == CUT
+    assert report_of(pod(ended(GOOD, code=137, reason="DeadlineExceeded"))) == GOOD
 
 
 UNSCHEDULED = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes")
@@ -109,8 +103,7 @@ UNSCHEDULED = Condition(type="PodScheduled", status="False", reason="Unschedulab
     ],
 )
 def test_an_end_without_a_report_is_told_by_what_the_pod_says(status: PodStatus, outcome: Outcome, said: str) -> None:
-    report = outcome_of(pod(status))
-    assert report is not None
+    report = report_of(pod(status))
     assert report.outcome is outcome
     assert said in report.message
 
@@ -133,8 +126,7 @@ def test_what_is_not_known_counts_as_written() -> None:
 
 
 def test_a_flasher_that_says_not_found_has_failed() -> None:
-    report = outcome_of(pod(ended(Report(outcome=Outcome.NOT_FOUND, message="x"), code=1)))
-    assert report is not None
+    report = report_of(pod(ended(Report(outcome=Outcome.NOT_FOUND, message="x"), code=1)))
     assert report.outcome is Outcome.FAILED
 
 
@@ -175,8 +167,7 @@ CURRENT = Report(outcome=Outcome.ALREADY_CURRENT, message="runs it")
     ],
 )
 def test_beside_a_foreign_flasher_only_ours_decide(status: PodStatus, outcome: Outcome, said: str) -> None:
-    report = outcome_of(pod(status, job={"flashjob_pod_image": THEIRS}))
-    assert report is not None
+    report = report_of(pod(status, job={"flashjob_pod_image": THEIRS}))
     assert report.outcome is outcome
     assert said in report.message
 

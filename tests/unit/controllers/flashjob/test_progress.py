@@ -13,6 +13,7 @@ from edgewright.api.flashjob import DeviceState, FlashJob, FlashJobSpec
 from edgewright.api.pod import ContainerState, ContainerStatus, ContainerWaiting, Pod, PodStatus
 from edgewright.api.service import LoadBalancerIngress, LoadBalancerStatus, Service, ServiceStatus
 from edgewright.controllers.flashjob.names import state_of
+from edgewright.controllers.flashjob.predecessor import Trace
 from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, survey
 from edgewright.runtime.objects import Condition, ObjectMeta
 
@@ -51,6 +52,11 @@ def pod(phase: str, *conditions: Condition, waiting: ContainerWaiting | None = N
         metadata=ObjectMeta(name="the-pod"),
         status=PodStatus(phase=phase, conditions=conditions, container_statuses=containers),
     )
+
+
+def traced(**trace: Any) -> dict[str, Any]:
+    """A snapshot in which another operator left this trace of every device."""
+    return {"traces": lambda uuid, device: Trace(**trace)}
 
 
 def service(address: str = "") -> Service:
@@ -167,21 +173,10 @@ UNSCHEDULED = Condition(type="PodScheduled", status="False", reason="Unschedulab
             Need.START,
             "has not started",
         ),
-        (
-            device(),
-            {"foreign": {"one": pod("Running")}},
-            FLASHING,
-            Need.NOTHING,
-            "Pod the-pod of the original operator is flashing it and is still running",
-        ),
-        (
-            device(),
-            {"foreign": {"": pod("Running")}},
-            FLASHING,
-            Need.NOTHING,
-            "Pod the-pod of the original operator is flashing it and is still running",
-        ),
-        (device(), {"foreign": {"one": pod("Failed")}}, WAITING, Need.START, "has not started"),
+        (device(), traced(busy="they flash it"), FLASHING, Need.NOTHING, "they flash it"),
+        (device(), traced(busy="they flash it", blocked="theirs"), FLASHING, Need.NOTHING, "they flash it"),
+        (device(), traced(blocked="theirs"), WAITING, Need.NOTHING, "theirs"),
+        (device(), traced(blocked="theirs", claimable=True), WAITING, Need.START, "has not started"),
         (
             device(),
             {"pods": {"dev": pod("Running")}},
@@ -231,14 +226,14 @@ def test_an_attempt_is_due_when_its_time_has_come() -> None:
     assert standing(waits, now=later).due is None
 
 
-def test_a_device_that_the_original_had_a_pod_for_is_to_be_checked() -> None:
-    assert standing(device(), foreign={"one": pod("Succeeded")}).check
-    assert not standing(device()).check
+def test_a_device_that_another_operator_had_is_to_be_checked() -> None:
+    assert standing(device(), **traced(check=True)).trace.check
+    assert not standing(device()).trace.check
 
 
-def test_an_attempt_begins_only_when_what_the_original_left_is_gone() -> None:
+def test_an_attempt_begins_only_when_what_another_operator_left_is_gone() -> None:
     checking = device(claim=claim(check=True, not_before=NOW))
-    assert standing(checking, occupied=frozenset({"one"})).need is Need.NOTHING
+    assert standing(checking, **traced(blocked="theirs", claimable=True)).need is Need.NOTHING
     assert standing(checking).need is Need.RESUME
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, FlashedDevice, FlashJob, FlashJobStatus
-from edgewright.controllers.flashjob.events import STATUS_UPDATE_FAILED, tell_lost, telling
+from edgewright.controllers.flashjob.events import tell_lost, telling
 from edgewright.controllers.flashjob.progress import DeviceStanding
+from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.runtime.errors import ApiError, Conflict, Forbidden, NotFound, Status
 from tests.unit.controllers.flashjob.behind import Heard
 
@@ -19,7 +20,7 @@ from tests.unit.controllers.flashjob.behind import Heard
 )
 def test_what_the_server_refuses_is_told_and_raised(error: type[ApiError], told: bool) -> None:
     heard = Heard()
-    with pytest.raises(error), telling(heard, FlashJob(), STATUS_UPDATE_FAILED):
+    with pytest.raises(error), telling(heard, FlashJob(), Reason.STATUS_UPDATE_FAILED):
         raise error(Status(code=400, message="no"))
     assert heard.said == ([("Warning", "StatusUpdateFailed", "400 no")] if told else [])
 

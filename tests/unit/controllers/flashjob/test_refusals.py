@@ -18,7 +18,7 @@ from tests.unit.controllers.flashjob.harness import Stage
 from tests.unit.controllers.flashjob.jobs_stage import JOBS, eventually, flash_job
 from tests.unit.controllers.flashjob.jobs_stage import Stage as JobsStage
 from tests.unit.controllers.flashjob.jobs_stage import stage as jobs_stage
-from tests.unit.controllers.flashjob.test_takeover_loop import left_behind
+from tests.unit.controllers.flashjob.legacy.test_takeover_loop import left_behind
 
 POD, SERVICE = "/pods/job-flashing-pod-d1", "/services/job-service-d1"
 
@@ -246,3 +246,17 @@ async def test_what_is_refused_for_a_job_is_told(
                 await scene(here)
             (message,) = set(await eventually(lambda: told(here, reason)))
             assert "not you" in message
+
+
+async def test_a_job_that_is_blocked_by_a_secret_that_may_not_be_read_warns(tmp_path: Path) -> None:
+    async with jobs_stage(tmp_path) as here:
+        await here.make_device("one")
+        await here.make_job("job", "one", firmwarePullSecret="pull")
+        async with here.operating() as context:
+            refuse(context.client, "GET", "/secrets/pull", Forbidden)
+
+            async def told() -> set[str] | None:
+                events = (await here.api("GET", "/api/v1/namespaces/default/events")).body["items"]
+                return {event["type"] for event in events if event["reason"] == "SecretUnreadable"} or None
+
+            assert await eventually(told) == {"Warning"}

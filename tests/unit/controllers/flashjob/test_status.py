@@ -21,11 +21,9 @@ from edgewright.api.device import (
 from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import MAX_DEVICES, MAX_SHOWN, DeviceState, FlashJob, FlashJobSpec, FlashJobStatus
 from edgewright.controllers.flashjob.progress import DeviceStanding, Need
+from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.controllers.flashjob.status import (
     ALL_WELL,
-    APPLICATION_DIFFERS,
-    TAG_MOVED,
-    VERSION_DIFFERS,
     Hold,
     drifted,
     status_of,
@@ -65,6 +63,11 @@ def ended(
     )
 
 
+def with_endpoint(name: str, endpoint: str) -> Device:
+    made = device(name)
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, endpoint=endpoint))
+
+
 def waiting(uuid: str, **fields: Any) -> DeviceStanding:
     return DeviceStanding(**{"uuid": uuid, "state": WAITING, "message": "has not started", **fields})
 
@@ -84,9 +87,9 @@ def conditions(status: FlashJobStatus) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in status.conditions}
 
 
-HOLD = Hold(reason="Paused", message="paused")
-MISSING = Hold(reason="SecretMissing", message="no Secret", accepted=False)
-REFUSED = Hold(reason="InvalidFirmware", message="spec.firmware: no", refused=True, accepted=False)
+HOLD = Hold(reason=Reason.PAUSED, message="paused")
+MISSING = Hold(reason=Reason.SECRET_MISSING, message="no Secret", accepted=False)
+REFUSED = Hold(reason=Reason.INVALID_FIRMWARE, message="spec.firmware: no", refused=True, accepted=False)
 
 
 @pytest.mark.parametrize(
@@ -284,26 +287,35 @@ def test_a_job_whose_devices_were_never_found_ends_when_that_is_said() -> None:
     assert shown(lost, of=job(first), now=NOW + timedelta(hours=1)).completion_time == NOW
 
 
-def test_the_endpoint_is_shown_where_there_is_one_device() -> None:
+def test_the_endpoint_is_that_of_the_device_and_of_several_of_the_one_that_changed_last() -> None:
     assert shown(ended("a")).host_endpoint == "192.0.2.1"
     assert shown(ended("a"), of=job(host_endpoint="192.0.2.5")).host_endpoint == "192.0.2.5"
     assert shown(waiting("a")).host_endpoint == ""
-    assert shown(ended("a"), ended("b")).host_endpoint == ""
+    here, there = (with_endpoint(f"dev-{name}", f"192.0.2.{name}") for name in ("7", "8"))
+    status = shown(ended("a", at=9, on=here), ended("b", at=1, on=there), waiting("c"))
+    assert status.host_endpoint == "192.0.2.7"
+    assert {each.uuid: each.host_endpoint for each in status.devices} == {
+        "a": "192.0.2.7",
+        "b": "192.0.2.8",
+        "c": "",
+    }
+    assert shown(waiting("a"), waiting("b")).host_endpoint == ""
+    assert [each.address for each in shown(flashing("a"), flashing("b")).devices] == ["192.0.2.9", "192.0.2.9"]
 
 
 def test_the_digest_is_that_of_the_device_that_ended_first_and_another_one_means_a_moved_tag() -> None:
     status = shown(ended("a", at=9, digest="new"), ended("b", at=1, digest="old"), ended("c", at=0))
     assert status.digest == "old"
-    assert conditions(status)[TAG_MOVED] == ("True", TAG_MOVED)
+    assert conditions(status)[Reason.TAG_MOVED] == ("True", Reason.TAG_MOVED)
     settled = shown(ended("a", digest="old"), of=job(status))
-    assert TAG_MOVED not in conditions(settled)
+    assert Reason.TAG_MOVED not in conditions(settled)
 
 
 def test_a_version_that_the_image_carries_is_named_beside_the_one_in_the_spec() -> None:
     status = shown(ended("a", image_version="0.4.1"), ended("b", image_version="1"), ended("c"))
-    (said,) = (each for each in status.conditions if each.type == VERSION_DIFFERS)
+    (said,) = (each for each in status.conditions if each.type == Reason.VERSION_DIFFERS)
     assert said.message == "the firmware carries version 0.4.1, spec.version is 1"
-    assert VERSION_DIFFERS not in conditions(shown(ended("a", image_version="1")))
+    assert Reason.VERSION_DIFFERS not in conditions(shown(ended("a", image_version="1")))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +326,7 @@ def test_a_version_that_the_image_carries_is_named_beside_the_one_in_the_spec() 
 def test_another_application_than_the_wanted_one_is_a_warning(told: str, by: JobReference, differs: bool) -> None:
     found = device(application=told, last_flash=LastFlash(job=by))
     status = shown(ended("a", on=found), ended("b", on=found), of=job(application_type="thermo"))
-    assert (APPLICATION_DIFFERS in conditions(status)) is differs
+    assert (Reason.APPLICATION_DIFFERS in conditions(status)) is differs
     assert status.phase == "Completed"
 
 

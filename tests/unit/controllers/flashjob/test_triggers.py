@@ -18,17 +18,14 @@ from edgewright.api.device import (
     FlashRecord,
     JobReference,
     LastFlash,
-    Mark,
 )
 from edgewright.api.flashjob import FlashJob, FlashJobSpec, FlashJobStatus
-from edgewright.api.pod import Pod
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.lookup import ContextDirectory, resolve
 from edgewright.controllers.flashjob.names import device_name
 from edgewright.controllers.flashjob.triggers import (
     asked_or_wiped,
     is_gone,
-    job_by_label,
     jobs_of,
     tells_something,
     waiting_for_room,
@@ -106,14 +103,6 @@ def test_our_own_status_is_no_reason_for_a_pass_but_a_wiped_one_is() -> None:
     assert asked_or_wiped(Change(None, asked))
     assert not asked_or_wiped(Change(asked, shown))
     assert asked_or_wiped(Change(shown, asked))
-
-
-def test_a_pod_of_the_original_belongs_to_the_job_on_its_label() -> None:
-    theirs = Pod(metadata=ObjectMeta(name="p", namespace="default", labels={"app": "job"}))
-    ours = Pod(metadata=ObjectMeta(name="p", namespace="default", labels={"app": "job", Mark.JOB_UID: "u"}))
-    assert list(job_by_label(theirs)) == [Key("default", "job")]
-    assert list(job_by_label(ours)) == []
-    assert list(job_by_label(Pod())) == []
 
 
 async def test_a_device_whose_name_is_an_entry_rewritten_concerns_every_job_with_that_entry() -> None:

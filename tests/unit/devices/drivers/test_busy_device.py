@@ -30,5 +30,7 @@ async def test_a_silence_during_a_transfer_that_was_cut_is_no_restart(keys: Keys
         return b""
 
     async with scene.flashed_by(calls):
-        after = await scene.driver.verify(scene.device.endpoint, DEVICE, "0.1.0", Facts(), scene.around.surroundings)
+        after = await scene.driver.verify(
+            scene.device.endpoint, DEVICE, "0.1.0", Facts(), scene.around.surroundings, handover=scene.handover
+        )
     assert after.boots == DEVICE.boots

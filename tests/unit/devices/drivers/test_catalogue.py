@@ -8,9 +8,9 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from edgewright.api.flash_pod import DIALS_BACK, Protocol
+from edgewright.api.flash_pod import Protocol
+from edgewright.api.protocols import ENTRY_POINTS, TRAITS
 from edgewright.devices.drivers.catalogue import (
-    ENTRY_POINTS,
     UnknownProtocol,
     UnusableDriver,
     driver_for,
@@ -29,8 +29,9 @@ def offer(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
 def test_every_esp32_protocol_has_its_driver(protocol: Protocol) -> None:
     driver = driver_for(protocol)
     assert driver.protocol == protocol
-    assert driver.dials_back is (protocol in DIALS_BACK)
-    assert driver.protected is (protocol is Protocol.ESP32)
+    assert driver.traits is TRAITS[protocol]
+    assert driver.traits.dials_back is (protocol is Protocol.ESP32)
+    assert driver.traits.protected is (protocol is Protocol.ESP32)
 
 
 def test_every_protocol_of_ours_is_known() -> None:
@@ -57,7 +58,7 @@ def test_a_package_of_others_may_bring_a_driver(monkeypatch: pytest.MonkeyPatch)
 
 def test_nobody_may_replace_a_driver_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, "esp32", "edgewright.devices.drivers.esp32_plain:Esp32Plain")
-    assert driver_for("esp32").protected
+    assert driver_for("esp32").traits.protected
     assert known_protocols().count("esp32") == 1
 
 

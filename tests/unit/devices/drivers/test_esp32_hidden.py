@@ -56,8 +56,10 @@ async def flashed(keys: Keys, fault: str, *, tells_boot: bool) -> Verdict:
             facts = driver.check(IMAGE, before)
             try:
                 async with asyncio.timeout(60):
-                    await driver.flash(IMAGE, endpoint, before, around.surroundings)
-                    after = await driver.verify(endpoint, before, "0.2.0", facts, around.surroundings)
+                    handover = await driver.flash(IMAGE, endpoint, before, around.surroundings)
+                    after = await driver.verify(
+                        endpoint, before, "0.2.0", facts, around.surroundings, handover=handover
+                    )
             except Ended as ended:
                 return Verdict(ended.outcome, ended.message)
         assert any("who shows its certificate, dialled in from 127.0.0.1" in line for line in around.lines)

@@ -47,8 +47,8 @@ async def test_a_simulated_device_is_flashed_and_watched(
         endpoint = fleet[1].endpoint
         before = await driver.inspect(endpoint)
         facts = driver.check(IMAGE, before)
-        await driver.flash(IMAGE, endpoint, before, around.surroundings)
-        after = await driver.verify(endpoint, before, "0.2.0", facts, around.surroundings)
+        handover = await driver.flash(IMAGE, endpoint, before, around.surroundings)
+        after = await driver.verify(endpoint, before, "0.2.0", facts, around.surroundings, handover=handover)
     assert after.version == version
     assert (after.boots != before.boots) is restarted
     assert after.certificate == before.certificate != b""

@@ -13,7 +13,7 @@ import pytest
 
 from edgewright.api.flash_pod import OTA_PORT, Outcome
 from edgewright.devices.drivers import esp_device
-from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image
+from edgewright.devices.drivers.driver import NOTHING, Ended, Facts, Identity, Image
 from edgewright.devices.drivers.esp32 import Esp32
 from edgewright.devices.drivers.esp_device import Timing, addresses_of, until_it_leaves
 from edgewright.devices.simulated.firmware import esp_image
@@ -67,6 +67,7 @@ class Scene:
         self.context = trusting(self.keys.pem)
         self.loop = asyncio.get_running_loop()
         self.driver = Esp32(timing=self.timing)
+        self.handover = NOTHING
         self.device = Scripted({"/info": info(), "/onboard": page(200, CERTIFICATE)})
 
     def copy(self, address: str = COPY) -> ssl.SSLSocket:
@@ -96,7 +97,9 @@ class Scene:
         self.device.pages["/update"] = dialling.ordered
         async with self.device.running(OWN):
             async with asyncio.timeout(30):
-                await self.driver.flash(self.image, self.device.endpoint, DEVICE, self.around.surroundings)
+                self.handover = await self.driver.flash(
+                    self.image, self.device.endpoint, DEVICE, self.around.surroundings
+                )
             await dialling.ended()
             yield dialling
 
@@ -165,7 +168,9 @@ async def test_a_device_behind_a_nat_is_served_after_the_courtesy(keys: Keys) ->
     async with scene.flashed_by(lambda: scene.take_and_restart(HIDDEN)) as brought:
         assert brought.took == [CONTENT]
         assert scene.loop.time() - before >= 0.3
-        after = await scene.driver.verify(scene.device.endpoint, DEVICE, "0.2.0", Facts(), scene.around.surroundings)
+        after = await scene.driver.verify(
+            scene.device.endpoint, DEVICE, "0.2.0", Facts(), scene.around.surroundings, handover=scene.handover
+        )
     assert (after.version, after.certificate) == ("0.2.0", CERTIFICATE)
     assert scene.dialled_in(HIDDEN) == 1
 
@@ -184,11 +189,13 @@ async def test_a_restart_that_is_over_before_anybody_asks_again_was_seen(keys: K
 
     restarting = asyncio.create_task(restart())
     try:
-        await scene.driver.flash(IMAGE, endpoint, DEVICE, scene.around.surroundings)
+        handover = await scene.driver.flash(IMAGE, endpoint, DEVICE, scene.around.surroundings)
         await restarting
         await calls.ended()
         await scene.device.appear(address, 8080)
-        after = await scene.driver.verify(endpoint, DEVICE, "0.1.0", Facts(), scene.around.surroundings)
+        after = await scene.driver.verify(
+            endpoint, DEVICE, "0.1.0", Facts(), scene.around.surroundings, handover=handover
+        )
     finally:
         await scene.device.vanish()
     assert (after.version, after.boots) == ("0.1.0", "+1")
@@ -275,7 +282,9 @@ async def test_a_hidden_device_that_has_everything_and_stays_is_left_to_the_proo
     scene = Scene(keys, QUICK)
     async with scene.flashed_by(lambda: scene.dial(HIDDEN)) as brought:
         assert brought.took == [CONTENT]
-        after = await scene.driver.verify(scene.device.endpoint, DEVICE, "0.2.0", Facts(), scene.around.surroundings)
+        after = await scene.driver.verify(
+            scene.device.endpoint, DEVICE, "0.2.0", Facts(), scene.around.surroundings, handover=scene.handover
+        )
     assert after == DEVICE
 
 

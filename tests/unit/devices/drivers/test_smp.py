@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from edgewright.api.flash_pod import Outcome
+from edgewright.api.protocols import Traits
 from edgewright.devices.drivers.catalogue import driver_for
 from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
 from edgewright.devices.drivers.smp import SmpTcp, SmpUdp
@@ -49,8 +50,8 @@ async def all_verbs(driver: SmpTcp | SmpUdp, endpoint: str, seen: Seen) -> Ident
     async with asyncio.timeout(60):
         before = await driver.inspect(endpoint)
         facts = driver.check(IMAGE, before)
-        await driver.flash(IMAGE, endpoint, before, seen.around())
-        return await driver.verify(endpoint, before, facts.version, facts, seen.around())
+        handover = await driver.flash(IMAGE, endpoint, before, seen.around())
+        return await driver.verify(endpoint, before, facts.version, facts, seen.around(), handover=handover)
 
 
 def flashed(board: SmpBoard, seen: Seen) -> AbstractAsyncContextManager[Identity]:
@@ -92,7 +93,7 @@ async def test_an_image_is_given_tried_and_confirmed(way: str) -> None:
 def test_the_drivers_are_found_by_their_names(name: str) -> None:
     driver = driver_for(name)
     assert driver.protocol == name
-    assert (driver.dials_back, driver.protected, driver.safe_to_interrupt) == (False, False, True)
+    assert driver.traits == Traits(safe_to_interrupt=True)
 
 
 async def test_a_board_that_tells_neither_its_hardware_nor_its_buffer_is_flashed_too() -> None:
@@ -313,10 +314,10 @@ async def test_a_line_that_is_hung_up_is_no_restart_of_the_device() -> None:
     async with board.on_tcp() as endpoint:
         before = await driver.inspect(endpoint)
         facts = driver.check(IMAGE, before)
-        await driver.flash(IMAGE, endpoint, before, Surroundings())
+        handover = await driver.flash(IMAGE, endpoint, before, Surroundings())
         board.hang_up = 2
         async with asyncio.timeout(60):
-            after = await driver.verify(endpoint, before, facts.version, facts, Surroundings())
+            after = await driver.verify(endpoint, before, facts.version, facts, Surroundings(), handover=handover)
     assert board.hang_up == 0
     assert after.boots == ""
 
@@ -326,7 +327,7 @@ async def test_a_port_that_is_closed_for_a_while_is_a_restart() -> None:
     async with board.on_udp() as endpoint:
         before = await driver.inspect(endpoint)
         facts = driver.check(IMAGE, before)
-        await driver.flash(IMAGE, endpoint, before, Surroundings())
+        handover = await driver.flash(IMAGE, endpoint, before, Surroundings())
     opened: list[str] = []
     wire = driver._wire
 
@@ -335,7 +336,9 @@ async def test_a_port_that_is_closed_for_a_while_is_a_restart() -> None:
         return wire(endpoint)
 
     driver._wire = counted
-    watching = asyncio.create_task(driver.verify(endpoint, before, facts.version, facts, Surroundings()))
+    watching = asyncio.create_task(
+        driver.verify(endpoint, before, facts.version, facts, Surroundings(), handover=handover)
+    )
     await wait_until_async(lambda: len(opened) > 1, what="the device was found to be away")
     async with board.on_udp(port=int(endpoint.rpartition(":")[2])), asyncio.timeout(60):
         assert (await watching).boots == "+1"
@@ -378,8 +381,10 @@ async def test_an_image_that_says_another_version_is_not_confirmed() -> None:
     board, driver = SmpBoard(), SmpTcp(timing=QUICK)
     async with board.on_tcp() as endpoint:
         before = await driver.inspect(endpoint)
-        await driver.flash(IMAGE, endpoint, before, Surroundings())
-        after = await driver.verify(endpoint, before, "2.0.0", Facts(version="2.0.0", build=BUILD), Surroundings())
+        handover = await driver.flash(IMAGE, endpoint, before, Surroundings())
+        after = await driver.verify(
+            endpoint, before, "2.0.0", Facts(version="2.0.0", build=BUILD), Surroundings(), handover=handover
+        )
     assert after.version == "1.2.3.4"
     assert not board.confirmed
 
@@ -410,10 +415,12 @@ async def test_half_an_answer_of_a_starting_device_is_no_reason_to_give_up() -> 
     board, driver = SmpBoard(), SmpTcp(timing=QUICK)
     async with board.on_tcp() as endpoint:
         before = await driver.inspect(endpoint)
-        await driver.flash(IMAGE, endpoint, before, Surroundings())
+        handover = await driver.flash(IMAGE, endpoint, before, Surroundings())
         board.deny = {(READ, IMAGES, STATE): {"what": "ever"}}
         facts = driver.check(IMAGE, before)
-        watching = asyncio.create_task(driver.verify(endpoint, before, facts.version, facts, Surroundings()))
+        watching = asyncio.create_task(
+            driver.verify(endpoint, before, facts.version, facts, Surroundings(), handover=handover)
+        )
         await asked(board, 3)
         board.deny = {}
         async with asyncio.timeout(60):
@@ -430,12 +437,12 @@ async def test_nothing_is_said_on_a_line_while_a_device_starts() -> None:
     board, driver = SmpBoard(), SmpTcp(timing=replace(QUICK, boot=60))
     async with board.on_tcp() as endpoint:
         before = await driver.inspect(endpoint)
-        await driver.flash(IMAGE, endpoint, before, Surroundings())
+        handover = await driver.flash(IMAGE, endpoint, before, Surroundings())
         facts = driver.check(IMAGE, before)
         count = len(board.asked)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await driver.verify(endpoint, before, facts.version, facts, Surroundings())
+                await driver.verify(endpoint, before, facts.version, facts, Surroundings(), handover=handover)
     assert len(board.asked) == count
 
 
@@ -443,9 +450,11 @@ async def test_a_line_that_is_hung_up_while_a_device_starts_is_dialled_again() -
     board, driver = SmpBoard(), SmpTcp(timing=QUICK)
     async with board.on_tcp() as endpoint:
         before = await driver.inspect(endpoint)
-        await driver.flash(IMAGE, endpoint, before, Surroundings())
+        handover = await driver.flash(IMAGE, endpoint, before, Surroundings())
         facts = driver.check(IMAGE, before)
         board.hang_up = 2
         async with asyncio.timeout(60):
-            assert (await driver.verify(endpoint, before, facts.version, facts, Surroundings())).build == BUILD
+            assert (
+                await driver.verify(endpoint, before, facts.version, facts, Surroundings(), handover=handover)
+            ).build == BUILD
     assert board.hang_up == 0

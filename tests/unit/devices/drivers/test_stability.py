@@ -68,8 +68,8 @@ async def test_a_simulated_device_that_answers_for_five_seconds_and_goes_back_ha
         endpoint = fleet[1].endpoint
         before = await driver.inspect(endpoint)
         facts = driver.check(IMAGE, before)
-        await driver.flash(IMAGE, endpoint, before, around.surroundings)
-        after = await driver.verify(endpoint, before, "0.2.0", facts, around.surroundings)
+        handover = await driver.flash(IMAGE, endpoint, before, around.surroundings)
+        after = await driver.verify(endpoint, before, "0.2.0", facts, around.surroundings, handover=handover)
     assert prove(before, after, "0.2.0", facts).outcome is Outcome.REVERTED
 
 
@@ -81,7 +81,7 @@ async def test_the_certificate_is_the_one_that_the_device_shows_after_its_flash(
         device = fleet[1]
         before = await driver.inspect(device.endpoint)
         facts = driver.check(IMAGE, before)
-        await driver.flash(IMAGE, device.endpoint, before, around.surroundings)
+        handover = await driver.flash(IMAGE, device.endpoint, before, around.surroundings)
         device.certificate = b"\x30\x82\x03\x00" + bytes(768)
-        after = await driver.verify(device.endpoint, before, "0.2.0", facts, around.surroundings)
+        after = await driver.verify(device.endpoint, before, "0.2.0", facts, around.surroundings, handover=handover)
     assert before.certificate != after.certificate == device.certificate

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from edgewright.api.flash_pod import Report, Role, Variable, decode_report
-from edgewright.devices.drivers.driver import Ended, Facts, Identity, Image, Surroundings
+from edgewright.api.protocols import Traits
+from edgewright.devices.drivers.driver import NOTHING, Ended, Facts, Handover, Identity, Image, Surroundings
 from edgewright.devices.flasher.environment import Order
 from edgewright.devices.flasher.flash import APART, QUESTIONS
 from edgewright.devices.flasher.program import run
@@ -46,11 +47,7 @@ class FakeDriver:
     """A driver whose device answers `before`, takes the firmware, and answers `after`."""
 
     protocol: ClassVar[str] = "fake"
-    dials_back: ClassVar[bool] = False
-    protected: ClassVar[bool] = True
-    safe_to_interrupt: ClassVar[bool] = False
-    says_type: ClassVar[bool] = False
-    shows_certificate: ClassVar[bool] = False
+    traits: ClassVar[Traits] = Traits(protected=True)
 
     before: Identity | Ended = BEFORE
     after: Identity | Ended | Exception | None = AFTER
@@ -76,19 +73,27 @@ class FakeDriver:
             raise self.facts
         return self.facts
 
-    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> None:
+    async def flash(self, image: Image, endpoint: str, device: Identity, around: Surroundings) -> Handover:
         """Sends as the script says, or at once."""
         self.done.append("flash")
         if self.on_flash is not None:
             await self.on_flash(around)
-            return
+            return Handover()
         if around.attest is not None:
             await around.attest(device.certificate)
         around.written()
         around.progress(len(image.content), len(image.content))
+        return Handover()
 
     async def verify(
-        self, endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings
+        self,
+        endpoint: str,
+        before: Identity,
+        wanted: str,
+        facts: Facts,
+        around: Surroundings,
+        *,
+        handover: Handover = NOTHING,
     ) -> Identity:
         """The scripted answer after the restart."""
         self.done.append("verify")
@@ -103,20 +108,19 @@ class FakeDriver:
 class Unprotected(FakeDriver):
     """A driver whose protocol anybody can tamper with."""
 
-    protected: ClassVar[bool] = False
+    traits: ClassVar[Traits] = Traits()
 
 
 class Telling(FakeDriver):
     """A driver whose devices always say what they are, and show a certificate."""
 
-    says_type: ClassVar[bool] = True
-    shows_certificate: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(protected=True, reports_type=True, shows_certificate=True)
 
 
 class Interruptible(FakeDriver):
     """A driver whose device takes no harm from half a firmware."""
 
-    safe_to_interrupt: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(protected=True, safe_to_interrupt=True)
 
 
 @dataclass

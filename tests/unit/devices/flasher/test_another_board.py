@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from edgewright.api.flash_pod import EXIT_CODES, INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
+from edgewright.api.protocols import Traits
 from tests.unit.devices.flasher.fakes import AFTER, CERTIFICATE, DIGEST, Bench, FakeDriver, Telling
 
 CURRENT = replace(AFTER, boots="1")
@@ -71,10 +73,7 @@ async def test_a_device_that_does_not_say_what_it_is_gets_nothing_where_every_de
 
 async def test_a_driver_of_others_that_does_not_know_these_questions_is_used_as_before() -> None:
     class Old(Telling):
-        def __getattribute__(self, name: str) -> object:
-            if name in {"says_type", "shows_certificate"}:
-                raise AttributeError(name)
-            return super().__getattribute__(name)
+        traits: ClassVar[Traits] = Traits(protected=True)
 
     bench = Bench(driver=Old(before=replace(CURRENT, device="", certificate=b"")))
     assert await bench.run(environment=recorded(SAME)) == 0

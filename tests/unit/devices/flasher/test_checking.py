@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 from edgewright.api.flash_pod import INSPECTED_EXIT_CODE, NOTE_FOLDER_VARIABLE, Outcome, Role, Variable
+from edgewright.api.protocols import Leaving, Traits
 from edgewright.devices.drivers.driver import Ended, Identity
 from tests.unit.devices.flasher.fakes import AFTER, BEFORE, Bench, FakeDriver, forever
 
@@ -52,6 +53,7 @@ async def test_what_others_flashed_counts_only_if_it_stays(then: Identity | Ende
 class Watchful(FakeDriver):
     """A driver that sees the device go away, where it does."""
 
+    traits: ClassVar[Traits] = Traits(protected=True, leaving=Leaving.WATCHED)
     leaves: ClassVar[bool] = True
 
     async def until_it_leaves(self, endpoint: str, device: Identity) -> None:

@@ -17,7 +17,7 @@ from edgewright.api.flash_pod import (
     Variable,
     decode_report,
 )
-from edgewright.devices.drivers.driver import Ended, Facts, Identity, Surroundings
+from edgewright.devices.drivers.driver import NOTHING, Ended, Facts, Handover, Identity, Surroundings
 from edgewright.devices.flasher.environment import Order
 from edgewright.devices.flasher.steps import Equipment
 from edgewright.runtime.clock import settle
@@ -249,7 +249,14 @@ class AnswersInTheLastMoment(FakeDriver):
     """Its device has answered when the time is up, before the driver hears that."""
 
     async def verify(
-        self, endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings
+        self,
+        endpoint: str,
+        before: Identity,
+        wanted: str,
+        facts: Facts,
+        around: Surroundings,
+        *,
+        handover: Handover = NOTHING,
     ) -> Identity:
         self.done.append("verify")
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgewright.api.flash_pod import EXIT_CODES, NOTE_FOLDER_VARIABLE, Outcome, Role
-from edgewright.devices.drivers.driver import Ended, Facts, Identity, Surroundings
+from edgewright.devices.drivers.driver import NOTHING, Ended, Facts, Handover, Identity, Surroundings
 from edgewright.devices.flasher.inspection import leave_note
 from edgewright.devices.flasher.verification import SETTLING
 from edgewright.runtime.clock import settle
@@ -29,7 +29,14 @@ class Scripted(FakeDriver):
         return await _next(self.inspections)
 
     async def verify(
-        self, endpoint: str, before: Identity, wanted: str, facts: Facts, around: Surroundings
+        self,
+        endpoint: str,
+        before: Identity,
+        wanted: str,
+        facts: Facts,
+        around: Surroundings,
+        *,
+        handover: Handover = NOTHING,
     ) -> Identity:
         self.done.append("verify")
         answer = self.verifications.pop(0) if self.verifications else None

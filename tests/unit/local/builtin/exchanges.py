@@ -28,9 +28,9 @@ from edgewright.local.builtin import (
     service,
     serviceaccount,
 )
-from edgewright.local.builtin.rules import BuiltinRules
 from edgewright.local.errors import Refusal
 from edgewright.local.served import Write
+from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.objects import Kind, RawObject
 
 Body = dict[str, Any]

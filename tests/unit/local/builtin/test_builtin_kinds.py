@@ -14,9 +14,9 @@ from edgewright.local.builtin.binding import BindingRules
 from edgewright.local.builtin.checks import address
 from edgewright.local.builtin.endpointslice import EndpointSliceRules
 from edgewright.local.builtin.reviews import SelfSubjectAccessReviewRules, SelfSubjectReviewRules
-from edgewright.local.builtin.rules import BuiltinRules
 from edgewright.local.errors import Refusal
 from edgewright.local.served import VERBS, Write
+from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.objects import RawObject
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

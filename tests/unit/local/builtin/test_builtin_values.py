@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.local.builtin import definitions, quantities, values
+from edgewright.local import quantities
+from edgewright.local.builtin import definitions
 from edgewright.local.builtin.configmap import ConfigMapRules
-from edgewright.local.builtin.go_structs import WrongType, form
 from edgewright.local.builtin.pod import PodRules
 from edgewright.local.errors import Refusal
+from edgewright.local.structs import values
+from edgewright.local.structs.go_structs import WrongType, form
 
 CORE = "io.k8s.api.core.v1"
 

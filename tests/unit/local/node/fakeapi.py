@@ -52,7 +52,7 @@ class FakeApi:
         self.failures: list[tuple[str, str, Exception]] = []
         """Answers that are given once instead: method, part of the path, error."""
         self._versions = itertools.count(1)
-        self._watches: list[asyncio.Queue[bytes]] = []
+        self._watches: list[tuple[str, asyncio.Queue[bytes]]] = []
 
     def client(self) -> Client:
         """A client that asks this server."""
@@ -68,7 +68,7 @@ class FakeApi:
         before = self.objects.get(path)
         metadata = {"uid": f"uid-{version}", **obj.get("metadata", {}), "resourceVersion": version}
         self.objects[path] = {**obj, "metadata": metadata}
-        self._tell("MODIFIED" if before else "ADDED", self.objects[path])
+        self._tell("MODIFIED" if before else "ADDED", path, self.objects[path])
         return self.objects[path]
 
     def add_pod(self, name: str = "pod", *, namespace: str = "default", node: str = "edge", **spec: Any) -> RawObject:
@@ -95,7 +95,7 @@ class FakeApi:
 
     def remove(self, path: str) -> None:
         """Takes an object away, at once."""
-        self._tell("DELETED", self.objects.pop(path))
+        self._tell("DELETED", path, self.objects.pop(path))
 
     def events(self) -> list[str]:
         """The reasons of the events."""
@@ -129,22 +129,22 @@ class FakeApi:
         self, path: str, query: Mapping[str, str], *, seconds: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         queue: asyncio.Queue[bytes] = asyncio.Queue()
-        node = query.get("fieldSelector", "").partition("spec.nodeName=")[2]
+        plural = path.rpartition("/")[2]
 
         async def lines() -> AsyncIterator[bytes]:
-            for obj in list(self.objects.values()):
-                if "nodeName" in (obj.get("spec") or {}) and obj["spec"]["nodeName"] == node:
+            for place, obj in list(self.objects.items()):
+                if _followed(place, obj, plural):
                     yield _line("ADDED", obj)
             metadata = {"resourceVersion": str(next(self._versions)), "annotations": {INITIAL_EVENTS_END: "true"}}
             yield _line("BOOKMARK", {"metadata": metadata})
             while True:
                 yield await queue.get()
 
-        self._watches.append(queue)
+        self._watches.append((plural, queue))
         try:
             yield lines()
         finally:
-            self._watches.remove(queue)
+            self._watches.remove((plural, queue))
 
     async def close(self) -> None:
         pass
@@ -179,10 +179,17 @@ class FakeApi:
         self.remove(path)
         return {}
 
-    def _tell(self, kind: str, obj: RawObject) -> None:
-        if "nodeName" in (obj.get("spec") or {}):
-            for queue in self._watches:
+    def _tell(self, kind: str, path: str, obj: RawObject) -> None:
+        for plural, queue in self._watches:
+            if _followed(path, obj, plural):
                 queue.put_nowait(_line(kind, obj))
+
+
+def _followed(path: str, obj: RawObject, plural: str) -> bool:
+    """Whether a watch of the node sees an object: its Pods, and all Services."""
+    if path.split("/")[-2] != plural:
+        return False
+    return plural == "services" or "nodeName" in (obj.get("spec") or {})
 
 
 def _line(kind: str, obj: RawObject) -> bytes:

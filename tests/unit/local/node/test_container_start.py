@@ -13,10 +13,20 @@ from hypothesis import strategies as st
 from edgewright.local.node.container_start import needs_scratch_of_the_machine, user_of
 from edgewright.local.node.environment import command_line, environment, expand
 from edgewright.local.node.images import not_here, program_for
+from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pods import Pod, is_sidecar, parse_time, rfc3339
 from edgewright.local.node.refusals import refusal
 from edgewright.local.node.sources import Missing, Sources, Tokens, pod_field, quantity, resource_field
-from edgewright.local.node.volumes import File, Owner, files_of, make_empty, mounts_of, resources_of, write_files
+from edgewright.local.node.volumes import (
+    File,
+    Owner,
+    files_of,
+    make_empty,
+    make_sub_path,
+    mounts_of,
+    resources_of,
+    write_files,
+)
 from edgewright.runtime.clock import VirtualClock
 from tests.unit.local.node import fakeapi
 from tests.unit.local.node.fakeapi import FakeApi
@@ -298,11 +308,31 @@ def test_mounts_say_what_goes_where(tmp_path: Path) -> None:
         ],
     }
     found = mounts_of(container, spec, tmp_path, {"A": "x"})
-    assert [(str(each.source.relative_to(tmp_path)), each.path, each.read_only) for each in found] == [
-        ("e", "/e", False),
-        ("e/x/deep", "/sub", False),
-        ("c/file", "/relative", True),
+    assert [(str(each.source.relative_to(tmp_path)), each.inside, each.path, each.read_only) for each in found] == [
+        ("e", "", "/e", False),
+        ("e", "x/deep", "/sub", False),
+        ("c/file", "", "/relative", True),
     ]
+    assert (tmp_path / "e" / "x" / "deep").stat().st_mode & 0o777 == 0o777
+
+
+@pytest.mark.parametrize("sub", ["link/new", "link", "a/link/new", "gone/new"])
+def test_a_link_that_a_pod_has_put_into_its_volume_leads_the_node_nowhere(tmp_path: Path, sub: str) -> None:
+    volume, outside = tmp_path / "v", tmp_path / "outside"
+    (volume / "a").mkdir(parents=True)
+    outside.mkdir()
+    for place in (volume / "link", volume / "a" / "link"):
+        place.symlink_to(outside)
+    (volume / "gone").symlink_to(outside / "not-yet")
+    with pytest.raises(Missing, match="leads out of its volume"):
+        make_sub_path(volume, sub)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_file_in_a_volume_can_be_mounted_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    make_sub_path(tmp_path, "./file")
+    assert (tmp_path / "file").read_text() == "content"
 
 
 @pytest.mark.parametrize(
@@ -325,13 +355,12 @@ def test_a_mount_that_cannot_be_made_says_why(tmp_path: Path, mount: dict[str, A
 # --- who they run as, and what is refused ----------------------------------------------------------------------------
 
 
-def test_a_container_runs_as_whom_the_pod_says_else_as_the_nodes_user_for_pods() -> None:
-    assert user_of(pod(), {}, None) is None
-    nobody = user_of(pod(), {}, "nobody")
-    assert nobody is not None
-    assert nobody["groups"] == []
+def test_a_container_runs_as_whom_the_pod_says_else_as_the_pods_own_user() -> None:
+    assert user_of(pod(), {}, 0) is None
+    assert user_of(pod(), {}, 77) == {"uid": 77, "gid": 77, "groups": []}
+    assert user_of(pod(securityContext={"runAsUser": 5}), {}, 0) == {"uid": 5, "gid": 65534, "groups": []}
     chosen = pod(securityContext={"runAsUser": 5, "fsGroup": 6, "supplementalGroups": [7]})
-    assert user_of(chosen, {"securityContext": {"runAsUser": 8, "runAsGroup": 9}}, "nobody") == {
+    assert user_of(chosen, {"securityContext": {"runAsUser": 8, "runAsGroup": 9}}, 77) == {
         "uid": 8, "gid": 9, "groups": [7, 6],
     }  # fmt: skip
 
@@ -388,3 +417,20 @@ def test_times_and_small_questions() -> None:
     assert not is_sidecar({})
     assert pod("a").container("a") == {"name": "a", "image": "sh"}
     assert pod("a").container("b") is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"securityContext": {"runAsGroup": 0}}, "RunAsGroupRefused"),
+        ({"securityContext": {"runAsUser": 1000}}, "RunAsUserRefused"),
+        ({"securityContext": {"supplementalGroups": [42]}}, "RunAsGroupRefused"),
+        ({"securityContext": {"fsGroup": 0}}, "RunAsGroupRefused"),
+        ({"containers": [{"name": "c", "securityContext": {"runAsGroup": 42}}]}, "RunAsGroupRefused"),
+        ({"securityContext": {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}}, None),
+        ({"securityContext": {"runAsUser": 2_000_000_007}}, None),
+    ],
+)
+def test_users_and_groups_of_the_machine_are_refused_to_pods(spec: dict[str, Any], reason: str | None) -> None:
+    found = refusal(pod(**spec), root=True, ids=PodIds())
+    assert (found and found.reason) == reason

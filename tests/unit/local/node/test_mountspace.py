@@ -156,7 +156,7 @@ def test_entering_mounts_short_paths_first_and_moves_in_last(
     targets = [target for source, target, _ in mounts.calls if source == "/volume"]
     assert targets[0] == "/base/a"
     assert targets[1].startswith("/proc/self/fd/"), "the second lies inside the first"
-    assert mounts.calls[-2][1] == "/base/data", "covers come last"
+    assert [target for _, target, _ in mounts.calls[-3:-1]] == ["/base/data", "/base/proc"], "covers come last"
     assert mounts.calls[0] == ("unshare", "", 0x00020000)
     assert moved == [str(machine / "base"), ".", "/"]
 
@@ -179,6 +179,12 @@ def test_a_link_in_a_volume_is_never_followed(machine: Path, mounts: Mounts) -> 
         with contextlib.suppress(OSError):
             if str(Path(f"/proc/self/fd/{fd}").readlink()).startswith(str(inside)):
                 os.close(fd)
+
+
+def test_a_host_name_that_the_kernel_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mountspace, "_libc", type("Fake", (), {"unshare": staticmethod(lambda _: -1)}))
+    with pytest.raises(mountspace.Unmountable, match="cannot have a host name of its own"):
+        mountspace.take_name("pod-0")
 
 
 def test_an_error_of_the_kernel_names_what_was_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,16 +226,19 @@ def test_for_real_a_process_sees_its_mounts_and_the_machine_does_not(tmp_path: P
     (tmp_path / "volume" / "x").write_text("seen")
     (tmp_path / "secret" / "key").write_text("hidden")
     mounts = [{"source": str(tmp_path / "volume"), "path": "/edgewright-test/deep", "readOnly": True}]
-    wanted = {"base": str(tmp_path / "base"), "covered": [str(tmp_path / "secret")], "mounts": mounts}
+    wanted: dict[str, Any] = {"base": str(tmp_path / "base"), "covered": [str(tmp_path / "secret")], "mounts": mounts}
+    wanted["hostname"] = "pod-0"
     program = f"""
 import os, sys
 sys.path.append({str(Path(mountspace.__file__).parent)!r})
 import mountspace
 mountspace.enter({wanted!r})
-print(open("/edgewright-test/deep/x").read(), os.listdir({str(tmp_path / "secret")!r}))
+print(open("/edgewright-test/deep/x").read(), os.listdir({str(tmp_path / "secret")!r}), os.uname().nodename)
 """
+    machine = os.uname().nodename
     said = subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True, capture_output=True, text=True)
-    assert said.stdout == "seen []\n"
+    assert said.stdout == "seen [] pod-0\n"
+    assert os.uname().nodename == machine
     assert not Path("/edgewright-test").exists()
 
 
@@ -242,7 +251,7 @@ def test_for_real_an_ordinary_user_sees_mounts_too_where_the_machine_allows_it(t
     for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o011)
     mounts = [{"source": str(tmp_path / "volume"), "path": "/edgewright-test/deep", "readOnly": True}]
-    wanted = {"base": str(tmp_path / "base"), "covered": [], "mounts": mounts}
+    wanted = {"base": str(tmp_path / "base"), "covered": [], "mounts": mounts, "hostname": "pod-0"}
     program = f"""
 import os, sys
 sys.path.append({str(Path(mountspace.__file__).parent)!r})
@@ -255,12 +264,12 @@ except OSError:
     sys.exit(77)
 mountspace.leave_the_machines_mounts = lambda: None
 mountspace.enter({wanted!r})
-print(open("/edgewright-test/deep/x").read(), os.getuid())
+print(open("/edgewright-test/deep/x").read(), os.getuid(), os.uname().nodename)
 """
     said = subprocess.run([sys.executable, "-I", "-S", "-c", program], check=False, capture_output=True, text=True)
     if said.returncode == 77:
         pytest.skip("this machine gives ordinary users no user namespace")
-    assert said.stdout == "seen 65534\n", said.stderr
+    assert said.stdout == "seen 65534 pod-0\n", said.stderr
 
 
 def test_a_command_beside_a_container_enters_its_namespaces_and_becomes_its_user(
@@ -279,10 +288,12 @@ def test_a_command_beside_a_container_enters_its_namespaces_and_becomes_its_user
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     file = tmp_path / "order.json"
     file.write_text(
-        '{"root": {}, "user": {"uid": 1, "gid": 2, "groups": [3]}, "folder": "/", "environment": {"A": "b"}}'
+        '{"root": {"hostname": "pod"}, "user": {"uid": 1, "gid": 2, "groups": [3]}, '
+        '"folder": "/", "environment": {"A": "b"}}'
     )
     container_exec.main({"order": str(file), "pid": os.getpid(), "command": ["true"]})
     assert calls == [
+        "setns",
         "setns",
         "setns",
         ("setgroups", [3]),
@@ -297,4 +308,4 @@ def test_a_container_that_cannot_be_entered_is_an_error(monkeypatch: pytest.Monk
     fake = type("Fake", (), {"setns": staticmethod(lambda *_: -1)})
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: fake)
     with pytest.raises(OSError, match="cannot enter the container"):
-        container_exec.enter(os.getpid(), user=False)
+        container_exec.enter(os.getpid(), user=False, named=False)

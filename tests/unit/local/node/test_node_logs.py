@@ -7,14 +7,20 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from edgewright.local.access.authentication import User
+from edgewright.local.access.entrance import Entrance
 from edgewright.local.node import shim
 from edgewright.local.node.logfiles import LogReader, Wanted, last_lines, parse, selected, shown
 from edgewright.local.node.logserver import Found, LogServer, NoLog, wanted_from
+from edgewright.local.node.node import may_read_logs
 from edgewright.runtime.clock import SystemClock
+from tests.unit.local.node import fakeapi
+from tests.unit.local.node.fakeapi import FakeApi
 
 LINES = [
     b"2026-01-01T00:00:01.000000000Z stdout F one",
@@ -164,3 +170,52 @@ async def test_a_follower_hears_what_comes_until_the_container_ends(log: Path) -
 
 async def test_a_server_that_was_not_started_can_be_closed() -> None:
     await LogServer(lambda *_: NoLog(""), tls=None, host="127.0.0.1", port=0, clock=SystemClock()).close()
+
+
+async def test_a_certificate_that_is_trusted_reads_no_logs_unless_its_user_may(tmp_path: Path, log: Path) -> None:
+    entrance = Entrance(tmp_path / "data", host="127.0.0.1", clock=SystemClock())
+    asked = []
+
+    async def may(user: User) -> bool:
+        asked.append(user.name)
+        return "system:masters" in user.groups
+
+    server = LogServer(
+        lambda *_: Found(log, lambda: False),
+        tls=entrance.node_logs("edge"),
+        host="127.0.0.1",
+        port=0,
+        clock=SystemClock(),
+        may=may,
+    )
+    await server.start()
+    try:
+        async with aiohttp.ClientSession(f"https://127.0.0.1:{server.port}") as session:
+            for tls, status in ((entrance.logs_client, 200), (entrance.node("other"), 403)):
+                async with session.get("/containerLogs/ns/pod/main", ssl=tls) as answer:
+                    assert answer.status == status
+    finally:
+        await server.close()
+    assert asked == ["kube-apiserver-kubelet-client", "system:node:other"]
+
+
+class Reviews(FakeApi):
+    """An API server that lets `reader` read logs."""
+
+    def _post(self, path: str, body: Any) -> dict[str, Any]:
+        assert path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        assert body["spec"]["resourceAttributes"]["name"] == "edge"
+        return {**body, "status": {"allowed": body["spec"]["user"] == "reader"}}
+
+
+async def test_the_api_server_says_who_may_read_logs() -> None:
+    client = Reviews().client()
+    assert await may_read_logs(client, "edge", User(name="reader"))
+    assert not await may_read_logs(client, "edge", User(name="other"))
+    assert await may_read_logs(client, "edge", User(name="admin", groups=("system:masters",)))
+
+
+async def test_who_cannot_be_asked_about_reads_nothing() -> None:
+    api = FakeApi()
+    api.failures.append(("POST", "/subjectaccessreviews", fakeapi.refusal(403, "Forbidden")))
+    assert not await may_read_logs(api.client(), "edge", User(name="reader"))

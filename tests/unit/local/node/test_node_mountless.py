@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from edgewright.local.node.mount_check import closed_to_others, how_to_mount
+from edgewright.local.node.pod_ids import PodIds
 from tests.unit.local.node.fakeapi import FakeApi
 from tests.unit.local.node.test_node_runs import directory, one, running, state, until, until_phase
 
@@ -53,10 +54,10 @@ async def test_volumes_are_refused_and_the_rest_runs(directory: Path) -> None:
 async def test_a_program_that_can_be_told_finds_its_volumes_by_variables_whoever_it_runs_as(directory: Path) -> None:
     api = an_api_with_keys()
     script = 'cat "$KEYS/key" > "$NOTES/copy" && cat "$TMPDIR/copy" > "$REPORT" && id -u >> "$REPORT"'
-    async with running(api, directory, told=TOLD, user="nobody"):
+    async with running(api, directory, told=TOLD, ids=PodIds()):
         api.add_pod(**with_volumes(script, env=[{"name": "TMPDIR", "value": "/scratch"}]))
         pod = await until_phase(api, "Succeeded")
-    uid = 65534 if os.geteuid() == 0 else os.geteuid()
+    uid = PodIds().first if os.geteuid() == 0 else os.geteuid()
     assert state(pod)["terminated"]["message"] == f"secret{uid}\n"
     assert os.stat(directory).st_mode & 0o077 == 0  # noqa: PTH116 - at once
 
@@ -74,7 +75,7 @@ async def test_programs_that_pods_may_not_enter_are_told_of_at_once(
 ) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    async with running(FakeApi(), directory, user="nobody", shown=[closed]):
+    async with running(FakeApi(), directory, ids=PodIds(), shown=[closed]):
         assert "Pods do not run as root, and nobody but root may enter /" in caplog.text
 
 

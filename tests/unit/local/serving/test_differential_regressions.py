@@ -44,6 +44,18 @@ async def test_a_path_may_say_itself_that_it_is_watched(tmp_path: Path) -> None:
         assert (await api("POST", old, {})).code == 405
 
 
+@pytest.mark.parametrize("path", ["/version", "/readyz", "/livez", "/apis", "/api/v1", "/none-has-this"])
+async def test_a_timeout_that_is_none_is_refused_on_every_path(tmp_path: Path, path: str) -> None:
+    async with serving(tmp_path) as api:
+        assert (await api("GET", f"{path}?timeout=soon")).code == 400
+
+
+async def test_what_runs_long_reads_no_timeout(tmp_path: Path) -> None:
+    async with serving(tmp_path) as api:
+        await api.made(MAPS, config_map("a"))
+        assert len(await events(api, f"{MAPS}?watch=true&timeout=soon", 1)) == 1
+
+
 @pytest.mark.parametrize(
     ("accept", "path", "words"),
     [

@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,25 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @asynccontextmanager
-async def connected(api: Api) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection on which a test says what it wants."""
+async def connected(
+    api: Api, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection on which a test says what it wants, as the administrator unless it brings its own context."""
     url = URL(api.url)
-    reader, writer = await asyncio.open_connection(url.host, url.port, ssl=api.tls)
+    reader, writer = await asyncio.open_connection(url.host, url.port, ssl=tls or api.tls)
     try:
         yield reader, writer
     finally:
         writer.close()
         with suppress(ConnectionError, ssl.SSLError):
             await writer.wait_closed()
+
+
+def stranger(api: Api) -> AbstractAsyncContextManager[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection of somebody without a certificate."""
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    return connected(api, anybody)
 
 
 def head(method: str, path: str, *lines: str) -> bytes:
@@ -78,11 +87,46 @@ async def test_a_connection_too_many_is_closed_and_the_others_go_on(
     async with serving(tmp_path) as api:
         assert (await api("GET", "/version")).code == 200
         monkeypatch.setattr(listener, "MAX_CONNECTIONS", 1)
+        with pytest.raises(ConnectionError):
+            async with connected(api) as (reader, _):
+                await reader.readexactly(1)
+        assert (await api("GET", "/version")).code == 200
+
+
+async def test_who_is_not_known_gets_one_answer_per_connection(tmp_path: Path) -> None:
+    async with serving(tmp_path) as api, stranger(api) as (reader, writer):
+        writer.write(head("GET", "/livez"))
+        assert await answered(reader) == 200
+        await asyncio.wait_for(reader.read(), 60)  # to the end, which comes with the answer
+
+
+async def test_the_oldest_stranger_gives_way_and_those_who_are_known_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as api:
+        monkeypatch.setattr(listener, "MAX_STRANGERS", 1)
+        async with connected(api) as (known, asking), stranger(api) as (oldest, _), stranger(api) as (newest, writer):
+            with suppress(ConnectionError):
+                assert await asyncio.wait_for(oldest.read(), 60) == b""
+            writer.write(head("GET", "/livez"))
+            assert await answered(newest) == 200
+            asking.write(head("GET", "/version"))
+            assert await answered(known) == 200
+
+
+async def test_a_handshake_that_is_never_begun_gives_way_to_a_newer_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as api:
+        monkeypatch.setattr(listener, "MAX_HANDSHAKES", 1)
+        host, port = "127.0.0.1", int(api.url.rpartition(":")[2])
+        silent, closing = await asyncio.open_connection(host, port)
         async with connected(api) as (reader, writer):
             writer.write(head("GET", "/version"))
-            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(reader.readexactly(1), 60)
-        assert (await api("GET", "/version")).code == 200
+            assert await answered(reader) == 200
+        with suppress(ConnectionError):
+            assert await asyncio.wait_for(silent.read(), 60) == b""
+        closing.close()
 
 
 async def test_what_is_not_http_is_refused_and_not_written_to_the_log(

@@ -203,3 +203,17 @@ async def test_an_update_must_be_of_the_object_of_its_path(tmp_path: Path, about
         answer = await api("PUT", f"{CONFIG_MAPS}/a", {"metadata": about, "data": {"x": "1"}})
         assert answer.code == code, answer.body
         assert ("data" in (await api("GET", f"{CONFIG_MAPS}/a")).body) is (code == 200)
+
+
+async def test_a_write_that_fails_in_the_middle_holds_nothing(tmp_path: Path) -> None:
+    services = "/api/v1/namespaces/default/services"
+
+    def service(name: str, **spec: Any) -> dict[str, Any]:
+        return {"metadata": {"name": name}, "spec": {"ports": [{"port": 1}], "clusterIP": "10.96.0.50", **spec}}
+
+    async with serving(tmp_path) as api:
+        refused = await api("POST", services, service("a", type="NodePort", ports=[{"port": 1, "nodePort": 80}]))
+        assert (refused.code, "provided port is not in the valid range" in refused.body["message"]) == (422, True)
+        assert (await api("POST", f"{services}?dryRun=All", service("b"))).code == 201
+        assert (await api("POST", services, service("c"))).code == 201
+        assert (await api("POST", services, service("d"))).code == 422

@@ -13,11 +13,11 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from edgewright.local import names
+from edgewright.local import names, quantities
 from edgewright.local.go_format import quote as quoted
 from edgewright.local.schema import addresses, engine, formats, patterns
 from edgewright.local.schema.engine import Overload
-from edgewright.local.schema.rules import quantities
+from edgewright.local.schema.rules import versions
 from edgewright.local.schema.value_errors import is_int
 from edgewright.local.selectors import label_key_faults, label_value_faults
 
@@ -36,18 +36,8 @@ def _opened(value: Any, *types: str) -> Any:
     raise ValueError(_NO_OVERLOAD)
 
 
-_QUANTITY_SHAPE = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eEinumkKMGTP]+[-+]?\d*|[-+]\d*)?"
-
-
 def _quantity(text: str) -> dict[str, Any]:
-    found = quantities.amount(text)
-    if found is None:
-        raise ValueError(
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            if not re.fullmatch(_QUANTITY_SHAPE, text, re.ASCII)
-            else "unable to parse quantity's suffix"
-        )
-    return {_QUANTITY: str(found)}
+    return {_QUANTITY: str(quantities.value(text))}  # QuantityError is a ValueError, in the real server's words
 
 
 def _amount(value: Any) -> Fraction:
@@ -71,14 +61,14 @@ def _sign(value: Any) -> int:
 
 
 def _semver(text: str, normalize: bool = False) -> dict[str, Any]:
-    found = quantities.version(text, normalize=normalize)
+    found = versions.version(text, normalize=normalize)
     if found is None:
         raise ValueError("No Major.Minor.Patch elements found" if text.count(".") < 2 else "Invalid character(s) found")
     return {_VERSION: found}
 
 
 def _version(value: Any) -> tuple[Any, ...]:
-    return quantities.order(_opened(value, _VERSION))
+    return versions.order(_opened(value, _VERSION))
 
 
 def _compare(left: Any, right: Any) -> int:

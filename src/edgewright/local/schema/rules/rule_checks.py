@@ -7,11 +7,12 @@ words in which a compiler says where it stumbled are its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from edgewright.local.go_format import compact
 from edgewright.local.schema import engine, value_errors
 from edgewright.local.schema.nodes import Node
-from edgewright.local.schema.rules import inference, source, syntax, values
+from edgewright.local.schema.rules import cost, inference, source, syntax, values
 from edgewright.local.schema.rules.evaluation import ENVIRONMENT
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
@@ -20,29 +21,69 @@ _UNSUPPORTED = frozenset({"cel.@mapInsert"})
 """What the library compiles and cannot evaluate: transformMap and transformMapEntry."""
 
 
+_MOST_EXPENSIVE = 4
+"""So many rules are named where all together cost too much."""
+
+
+@dataclass
+class _Bill:
+    """What the rules of a schema cost, by their fields."""
+
+    costs: dict[str, float] = field(default_factory=dict)
+
+    def faults(self, path: str) -> Iterator[Cause]:
+        total = sum(self.costs.values())
+        if total <= cost.TOTAL_LIMIT:
+            return
+        for expensive in sorted(self.costs, key=self.costs.__getitem__, reverse=True)[:_MOST_EXPENSIVE]:
+            why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            yield value_errors.forbidden(expensive, why)
+        what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        yield value_errors.forbidden(path, _exceeding(what, total, cost.TOTAL_LIMIT))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where in a schema the rules stand."""
+
+    path: str
+    uncorrelatable: str = ""
+    """The nearest list above whose items have no old values."""
+    count: float | None = 1
+    """How many values there can be here in one object; None where nothing but a request's size bounds them."""
+
+    def below(self, name: str, most: float | None = 1, *, uncorrelatable: str | None = None) -> _Place:
+        count = None if self.count is None or most is None else self.count * most
+        said = self.uncorrelatable if uncorrelatable is None else uncorrelatable
+        return _Place(f"{self.path}.{name}", said, count)
+
+
 def faulty(node: Node, path: str) -> list[Cause]:
     """The faults of all rules in a schema whose own field is `path`."""
-    return list(_below(node, path, "", set()))
+    bill = _Bill()
+    return [*_below(node, _Place(path), set(), bill), *bill.faults(path)]
 
 
-def _below(node: Node, path: str, uncorrelatable: str, above: set[int]) -> Iterator[Cause]:
-    """`uncorrelatable` is the nearest list above whose items have no old values."""
+def _below(node: Node, place: _Place, above: set[int], bill: _Bill) -> Iterator[Cause]:
     if id(node) in above:
         return
     above = above | {id(node)}
     if node.values is not None:
-        yield from _below(node.values, f"{path}.additionalProperties", uncorrelatable, above)
+        yield from _below(
+            node.values, place.below("additionalProperties", node.schema.get("maxProperties")), above, bill
+        )
     for name, child in node.properties.items():
-        yield from _below(child, f"{path}.properties[{name}]", uncorrelatable, above)
+        yield from _below(child, place.below(f"properties[{name}]"), above, bill)
     if node.items is not None:
-        within = uncorrelatable if node.list_type == "map" else uncorrelatable or path
-        yield from _below(node.items, f"{path}.items", within, above)
+        within = place.uncorrelatable if node.list_type == "map" else place.uncorrelatable or place.path
+        inner = place.below("items", node.schema.get("maxItems"), uncorrelatable=within)
+        yield from _below(node.items, inner, above, bill)
     for index, rule in enumerate(node.rules):
-        yield from _rule_faults(rule, node, f"{path}.x-kubernetes-validations[{index}]", uncorrelatable)
+        yield from _rule_faults(rule, node, place.below(f"x-kubernetes-validations[{index}]"), bill)
 
 
-def _rule_faults(rule: RawObject, node: Node, path: str, uncorrelatable: str) -> Iterator[Cause]:
-    text, message = rule.get("rule", ""), rule.get("messageExpression", "")
+def _rule_faults(rule: RawObject, node: Node, place: _Place, bill: _Bill) -> Iterator[Cause]:
+    text, message, path = rule.get("rule", ""), rule.get("messageExpression", ""), place.path
     if not text.strip():
         return
     uses_old = False
@@ -51,14 +92,36 @@ def _rule_faults(rule: RawObject, node: Node, path: str, uncorrelatable: str) ->
         yield value_errors.invalid(f"{path}.rule", _shown(rule), wrong)
     else:
         uses_old = source.mentions(text, "oldSelf")
+        yield from _cost_faults(text, node, place, "rule", bill)
         if message and (wrong := _fault(message, rule, node, "string")):
             yield value_errors.invalid(f"{path}.messageExpression", _shown(rule), f"messageExpression {wrong}")
-    if uses_old and uncorrelatable:
-        why = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}"
+        elif message:
+            yield from _cost_faults(message, node, place, "messageExpression", bill)
+    if uses_old and place.uncorrelatable:
+        why = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelatable}"
         yield value_errors.invalid(f"{path}.rule", text, why)
     elif not uses_old and "optionalOldSelf" in rule:
         why = "may not be set if oldSelf is not used in rule"
         yield value_errors.invalid(f"{path}.optionalOldSelf", rule["optionalOldSelf"], why)
+
+
+def _cost_faults(text: str, node: Node, place: _Place, name: str, bill: _Bill) -> Iterator[Cause]:
+    """That an expression could take too long at all the values that it is asked of."""
+    expression = syntax.read(ENVIRONMENT.compile(source.rewritten(text)).syntax())
+    extent = cost.extent_of(node)
+    one = cost.estimate(expression, {"self": extent, "oldSelf": extent}).cost
+    spent = one * (cost.cardinality(node) if place.count is None else place.count)
+    bill.costs[f"{place.path}.{name}"] = spent
+    if spent > cost.LIMIT:
+        what = f"estimated {'rule' if name == 'rule' else 'messageExpression'} cost"
+        yield value_errors.forbidden(f"{place.path}.{name}", _exceeding(what, spent, cost.LIMIT))
+
+
+def _exceeding(what: str, spent: float, limit: float) -> str:
+    factor = spent / limit
+    shown = "more than 100x" if factor > 100 else f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
+    advice = "adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared"
+    return f"{what} exceeds budget by factor of {shown} (try simplifying the rule, or {advice})"
 
 
 def _fault(text: str, rule: RawObject, node: Node, wanted: str) -> str:

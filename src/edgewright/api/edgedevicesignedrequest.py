@@ -1,0 +1,82 @@
+"""EdgeDeviceSignedRequest: a device that asks to be let in, and whether it is.
+
+The gateway makes one when a device enrols; people (or the setting of automatic approval) approve it; the edgedevice
+controller then makes its EdgeDevice. The object's name is the device's id.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from edgewright.api.annotations import Schema
+from edgewright.api.crd import AGE, Column, CustomResource, Definition
+from edgewright.api.edgedevice import GROUP, Name
+from edgewright.api.edgedevice_hardware import Hardware
+from edgewright.runtime.objects import Kind, Struct
+
+
+class Features(Struct, frozen=True, kw_only=True):
+    """What the device told of itself."""
+
+    model_name: str = ""
+    """Its model."""
+    hardware: Hardware | None = None
+    """What it is made of."""
+
+
+class EdgeDeviceSignedRequestSpec(Struct, frozen=True, kw_only=True):
+    """Who asks, and where it is to be."""
+
+    target_namespace: Annotated[str, Schema(max_length=63, required=True)] = ""
+    """The namespace of its EdgeDevice."""
+    target_set: Name = ""
+    """The set that it becomes a member of."""
+    approved: bool = False
+    """Whether it is let in."""
+    features: Features | None = None
+    """What it told of itself."""
+
+
+class RequestCondition(Struct, frozen=True, kw_only=True):
+    """Where the request stands, in the published form: type pending, approved or declined, status true or false."""
+
+    type: Annotated[str, Schema(required=True)] = ""
+    """pending, approved or declined."""
+    status: Annotated[str, Schema(required=True)] = ""
+    """true or false."""
+    message: str = ""
+    """Why."""
+
+
+class EdgeDeviceSignedRequestStatus(Struct, frozen=True, kw_only=True):
+    """Where the request stands."""
+
+    phase: str = ""
+    """pending, approved or declined."""
+    conditions: tuple[RequestCondition, ...] = ()
+    """The same, one by one."""
+
+
+class EdgeDeviceSignedRequest(CustomResource, frozen=True, kw_only=True):
+    """A device that asks to be let in."""
+
+    kind: ClassVar[Kind] = Kind(
+        group=GROUP, version="v1alpha1", kind="EdgeDeviceSignedRequest", plural="edgedevicesignedrequest"
+    )
+    definition: ClassVar[Definition] = Definition(
+        short_names=("edsr",),
+        categories=("edgewright",),
+        columns=(
+            Column(name="deviceid", path=".metadata.name", description="The device."),
+            Column(name="targetNamespace", path=".spec.targetNamespace", description="Where it is to be."),
+            Column(name="Approved", path=".spec.approved", type="boolean", description="Whether it is let in."),
+            Column(name="Status", path=".status.phase", description="Where the request stands."),
+            AGE,
+        ),
+    )
+
+    spec: Annotated[EdgeDeviceSignedRequestSpec, Schema(required=True)] = EdgeDeviceSignedRequestSpec()
+    """Who asks, and where it is to be."""
+
+    status: EdgeDeviceSignedRequestStatus = EdgeDeviceSignedRequestStatus()
+    """Where the request stands."""

@@ -1,0 +1,176 @@
+"""EdgeWorkload, and EdgeDeployment, its first published name: a pod that runs on the devices that it selects.
+
+People write it; the edgeworkload controller shows how far it is, the gateway puts it into the configuration of each
+device that it matches. The two kinds are one to both; of two with one name the older counts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
+
+from edgewright.api.annotations import Schema
+from edgewright.api.crd import AGE, Column, CustomResource, Definition
+from edgewright.api.edgedevice import GROUP, NameReference
+from edgewright.runtime.objects import Condition, Kind, Struct
+
+WORKLOAD_REFERENCE_FINALIZER: Final = "yggdrasil-device-reference-finalizer"
+"""On a workload until no EdgeDevice refers to it."""
+CONFLICT: Final = "Conflict"
+"""The condition of an object whose name an older one of the other era's kind has."""
+ACCEPTED: Final = "Accepted"
+"""The condition that says whether the spec can be acted on."""
+POD: Final = "pod"
+"""The one type of workload."""
+
+Port: TypeAlias = Annotated[int, Schema(minimum=0, maximum=65535)]
+
+
+class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):
+    """One condition on the labels of a device."""
+
+    key: Annotated[str, Schema(required=True)] = ""
+    """The label."""
+    operator: Annotated[str, Schema(required=True)] = ""
+    """In, NotIn, Exists or DoesNotExist."""
+    values: tuple[str, ...] = ()
+    """The values, for In and NotIn."""
+
+
+class LabelSelector(Struct, frozen=True, kw_only=True):
+    """Which devices run the workload; an empty one selects all of the namespace."""
+
+    match_labels: dict[str, str] = {}
+    """Labels that they have."""
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+    """Conditions on their labels."""
+
+
+class PodOfWorkload(Struct, frozen=True, kw_only=True):
+    """The pod."""
+
+    spec: Annotated[dict[str, Any], Schema(preserve_unknown_fields=True, required=True)] = {}
+    """Its PodSpec."""
+
+
+class DataPath(Struct, frozen=True, kw_only=True):
+    """A directory of the workload, and its place in the bucket."""
+
+    source: str = ""
+    """Where it comes from: for egress a path below /export, for ingress one in the bucket."""
+    target: str = ""
+    """Where it goes."""
+
+
+class Data(Struct, frozen=True, kw_only=True):
+    """What is uploaded and downloaded."""
+
+    paths: tuple[DataPath, ...] = ()
+    """What is uploaded, under the first published name."""
+    egress: tuple[DataPath, ...] = ()
+    """What is uploaded."""
+    ingress: tuple[DataPath, ...] = ()
+    """What is downloaded."""
+
+    @property
+    def uploads(self) -> tuple[DataPath, ...]:
+        """What is uploaded, whichever era wrote it."""
+        return tuple(dict.fromkeys((*self.egress, *self.paths)))
+
+
+class ImageRegistries(Struct, frozen=True, kw_only=True):
+    """The credentials of image registries."""
+
+    secret_ref: NameReference | None = None
+    """The Secret (kubernetes.io/dockerconfigjson)."""
+
+
+class ContainerMetrics(Struct, frozen=True, kw_only=True):
+    """The metrics of one container."""
+
+    path: str = "/"
+    """Where they are."""
+    port: Port = 0
+    """On which port."""
+    disabled: bool = False
+    """True: not at all."""
+
+
+class WorkloadMetrics(Struct, frozen=True, kw_only=True):
+    """The metrics of the workload."""
+
+    path: str = "/"
+    """Where they are."""
+    port: Port = 0
+    """On which port."""
+    interval: Annotated[int, Schema(minimum=0)] = 60
+    """Every so many seconds."""
+    allow_list: NameReference | None = None
+    """The ConfigMap whose metrics_list.yaml names the metrics that are kept."""
+    containers: dict[str, ContainerMetrics] = {}
+    """What differs for single containers."""
+
+
+class EdgeWorkloadSpec(Struct, frozen=True, kw_only=True):
+    """Which pod runs on which devices."""
+
+    type: Annotated[str, Schema(enum=(POD,), required=True)] = ""
+    """pod."""
+    device: Annotated[str, Schema(max_length=253)] = ""
+    """The one device that runs it; then the selector does not count."""
+    device_selector: LabelSelector | None = None
+    """The devices that run it."""
+    pod: PodOfWorkload = PodOfWorkload()
+    """The pod."""
+    data: Data | None = None
+    """What is uploaded and downloaded."""
+    image_registries: ImageRegistries | None = None
+    """The credentials for its images."""
+    log_collection: Annotated[str, Schema(max_length=253)] = ""
+    """Where its logs go: a name in the logCollection of the device."""
+    metrics: WorkloadMetrics | None = None
+    """Its metrics."""
+
+
+class EdgeWorkloadStatus(Struct, frozen=True, kw_only=True):
+    """How far the workload is."""
+
+    devices: Annotated[int, Schema(minimum=0)] = 0
+    """How many devices it is for."""
+    running: Annotated[int, Schema(minimum=0)] = 0
+    """On how many of them it runs."""
+    progress: str = ""
+    """Running and all, as 3/12."""
+    conditions: Annotated[tuple[Condition, ...], Schema(list_type="map", list_map_keys=("type",))] = ()
+    """Accepted, Ready; and Conflict, where an older object of the other kind has its name."""
+    observed_generation: Annotated[int, Schema(minimum=0)] = 0
+    """The generation of the spec that this status is about."""
+
+
+_DEFINITION = Definition(
+    categories=("edgewright",),
+    columns=(
+        Column(name="Running", path=".status.progress", description="On how many of its devices it runs."),
+        Column(name="Ready", path='.status.conditions[?(@.type=="Ready")].status', description="Whether all do."),
+        Column(name="Device", path=".spec.device", description="The one device that it names.", priority=1),
+        AGE,
+    ),
+)
+
+
+class EdgeWorkload(CustomResource, frozen=True, kw_only=True):
+    """A pod that runs on the devices that it selects."""
+
+    kind: ClassVar[Kind] = Kind(group=GROUP, version="v1alpha1", kind="EdgeWorkload", plural="edgeworkloads")
+    definition: ClassVar[Definition] = _DEFINITION
+
+    spec: Annotated[EdgeWorkloadSpec, Schema(required=True)] = EdgeWorkloadSpec()
+    """Which pod runs on which devices."""
+
+    status: EdgeWorkloadStatus = EdgeWorkloadStatus()
+    """How far it is."""
+
+
+class EdgeDeployment(EdgeWorkload, frozen=True, kw_only=True):
+    """An EdgeWorkload under its first published name."""
+
+    kind: ClassVar[Kind] = Kind(group=GROUP, version="v1alpha1", kind="EdgeDeployment", plural="edgedeployments")

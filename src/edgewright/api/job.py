@@ -1,0 +1,35 @@
+"""The parts of a Job that we read: whether it has ended, and how.
+
+The mini-cluster controller makes Jobs from plain JSON, and reads and deletes them; it never changes what they run.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from edgewright.runtime.objects import Condition, Kind, Resource, Struct
+
+
+class JobStatus(Struct, frozen=True, kw_only=True):
+    """What the Job controller says."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Resource, frozen=True, kw_only=True):
+    """Pods that run to their end."""
+
+    kind: ClassVar[Kind] = Kind(group="batch", version="v1", kind="Job", plural="jobs")
+
+    status: JobStatus = JobStatus()
+
+    @property
+    def end(self) -> Condition | None:
+        """The condition that says that it has ended: Complete or Failed; None while it has not."""
+        for each in self.status.conditions:
+            if each.type in {"Complete", "Failed"} and each.status == "True":
+                return each
+        return None

@@ -1,0 +1,232 @@
+"""The verbs on custom resources: list, get, create, apply, patch, delete.
+
+Each handler is one request to the API server with the caller's rights, rarely more (`PUT`). The body is the custom
+resource as kubectl shows it; there is no second model. What the API server refuses is raised, and becomes a
+problem in `server`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from edgewright.console.call import Call, answer, decoded, etag, shown
+from edgewright.console.operation import JSON_PATCH, MERGE_PATCH, field_error
+from edgewright.console.problems import FieldError, Refusal
+from edgewright.runtime.errors import Conflict
+from edgewright.runtime.http_parser import Answer
+from edgewright.runtime.objects import Kind, RawObject
+from edgewright.runtime.patches import conditional
+
+FIELD_MANAGER: Final = "edgewright-console"
+"""Who owns the fields that a caller sets who names no manager of its own."""
+PAGE_SIZE: Final = 500
+
+_APPLY: Final = "application/apply-patch+yaml"
+_ETAG: Final = re.compile(r'"?([A-Za-z0-9._-]{1,64})"?')
+
+
+async def list_objects(call: Call) -> web.Response:
+    """One page of a list."""
+    kind = await call.kind()
+    namespace = call.part("namespace") or call.query.get("namespace")
+    if namespace and not kind.namespaced:
+        raise Refusal("bad-request", f"{kind.plural} are not in namespaces: leave the parameter namespace out")
+    query = {name: call.query[name] for name in ("labelSelector", "fieldSelector", "continue") if call.query.get(name)}
+    query["limit"] = call.query.get("limit", str(PAGE_SIZE))
+    got = await call.exchange("GET", kind.path(_segment(namespace)), query=query)
+    return answer(shown(got.body), headers=_warnings(got.headers))
+
+
+async def get_object(call: Call) -> web.Response:
+    """One object; 304 where the caller has it already."""
+    kind = await call.kind()
+    got = await call.exchange("GET", _path(call, kind))
+    found = shown(got.body)
+    tag = etag(found)
+    if tag and call.request.headers.get("If-None-Match", "").removeprefix("W/") == tag["ETag"]:
+        return web.Response(status=304, headers=tag)
+    return answer(found, headers=tag | _warnings(got.headers))
+
+
+async def create_object(call: Call) -> web.Response:
+    """Makes an object that is not there yet."""
+    raw = await call.body()
+    kind, obj, filled = await _object(call, raw, name="")
+    body = msgspec.json.encode(obj) if filled else raw
+    got = await call.exchange("POST", kind.path(_segment(call.part("namespace"))), query=_query(call), body=body)
+    made = shown(got.body)
+    headers = etag(made) | _warnings(got.headers)
+    if "dryRun" not in call.query:
+        headers["Location"] = f"{call.request.path.rstrip('/')}/{made['metadata']['name']}"
+    return answer(made, status=201, headers=headers)
+
+
+async def apply_object(call: Call) -> web.Response:
+    """Server-side apply: makes the object where it is missing, and these fields so; to repeat it does no harm."""
+    raw = await call.body()
+    kind, obj, filled = await _object(call, raw, name=call.part("name"))
+    path = _path(call, kind)
+    if expected := if_match(call):
+        await _expect(call, path, obj, expected)
+        filled = True
+    query = _query(call) | ({"force": call.query["force"]} if "force" in call.query else {})
+    try:
+        got = await _apply(call, path, query, msgspec.json.encode(obj) if filled else raw)
+    except Conflict as conflict:
+        if "force" in query or not only_with(conflict, query["fieldManager"]):
+            raise
+        got = await _take_over(call, path, query, obj)
+    found = shown(got.body)
+    return answer(found, status=201 if got.status == 201 else 200, headers=etag(found) | _warnings(got.headers))
+
+
+async def _expect(call: Call, path: str, obj: RawObject, version: str) -> None:
+    """Makes an apply conditional: on the object that is there now and, unless any will do, on its state.
+
+    With a resource version alone the API server would make an object again that was deleted.
+    """
+    found = shown((await call.exchange("GET", path)).body)["metadata"]
+    if version not in {"*", found["resourceVersion"]}:
+        raise Refusal("precondition-failed", "the object has been changed since it was read")
+    obj["metadata"]["uid"] = found["uid"]
+    if version != "*":
+        obj["metadata"]["resourceVersion"] = version
+
+
+async def _apply(call: Call, path: str, query: dict[str, str], body: bytes) -> Answer:
+    return await call.exchange("PATCH", path, query=query, body=body, content_type=_APPLY)
+
+
+async def _take_over(call: Call, path: str, query: dict[str, str], obj: RawObject) -> Answer:
+    """Applies over fields that the same manager has set by a patch, which to the API server is another owner.
+
+    All three requests are about one state of the object, or the last is refused: nobody else's field is taken over.
+    """
+    found = shown((await call.exchange("GET", path)).body)["metadata"]
+    obj["metadata"] = {"uid": found["uid"], "resourceVersion": found["resourceVersion"], **obj["metadata"]}
+    body = msgspec.json.encode(obj)
+    try:
+        return await _apply(call, path, query, body)
+    except Conflict as conflict:
+        if not only_with(conflict, query["fieldManager"]):
+            raise
+    return await _apply(call, path, query | {"force": "true"}, body)
+
+
+def only_with(conflict: Conflict, manager: str) -> bool:
+    """Whether all fields in conflict belong to this manager."""
+    own = f'conflict with "{manager}"'
+    return bool(conflict.causes) and all(cause.message.startswith(own) for cause in conflict.causes)
+
+
+async def patch_object(call: Call) -> web.Response:
+    """Changes some fields: a JSON merge patch (an object) or a JSON patch (a list)."""
+    raw = await call.body()
+    kind = await call.kind()
+    change = decoded(raw)
+    given = call.request.content_type
+    wanted, media = (list, JSON_PATCH) if given == JSON_PATCH else (dict, MERGE_PATCH)
+    if not isinstance(change, wanted):
+        what = "a list of operations" if wanted is list else "an object"
+        raise Refusal("invalid", f"the body must be {what}", field_error("#", f"must be {what}"))
+    expected = if_match(call)
+    if expected and expected != "*":
+        if isinstance(change, dict) and not isinstance(change.get("metadata", {}), dict):
+            raise Refusal("invalid", "metadata must be an object", field_error("#/metadata", "must be an object"))
+        raw = msgspec.json.encode(conditional(change, resource_version=expected, uid=""))
+    got = await call.exchange("PATCH", _path(call, kind), query=_query(call), body=raw, content_type=media)
+    found = shown(got.body)
+    return answer(found, headers=etag(found) | _warnings(got.headers))
+
+
+async def delete_object(call: Call) -> web.Response:
+    """Asks for the deletion: 204 when the object is gone, 202 with the object while something holds it."""
+    kind = await call.kind()
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    expected = if_match(call)
+    if expected and expected != "*":
+        options["preconditions"] = {"resourceVersion": expected}
+    if "dryRun" in call.query:
+        options["dryRun"] = ["All"]
+    if "propagationPolicy" in call.query:
+        options["propagationPolicy"] = call.query["propagationPolicy"]
+    got = await call.exchange("DELETE", _path(call, kind), body=msgspec.json.encode(options))
+    left = shown(got.body)
+    if left.get("kind") == "Status" or "deletionTimestamp" not in left.get("metadata", {}):
+        return web.Response(status=204)
+    return answer(left, status=202, headers=etag(left))
+
+
+def if_match(call: Call) -> str:
+    """The resource version that the caller saw last; `*` for any; empty where the caller does not mind."""
+    given = call.request.headers.get("If-Match", "").strip()
+    if given in {"", "*"}:
+        return given
+    if given.startswith("W/"):
+        raise Refusal("precondition-failed", "a weak ETag never matches: send the ETag as it came")
+    found = _ETAG.fullmatch(given)
+    if found is None:
+        raise Refusal("bad-request", "the header If-Match must be one ETag, as it came")
+    return found[1]
+
+
+async def _object(call: Call, raw: bytes, *, name: str) -> tuple[Kind, RawObject, bool]:
+    """The object in a body, its kind, and whether something was filled in that the path says."""
+    obj = decoded(raw)
+    if not isinstance(obj, dict):
+        raise Refusal("invalid", "the body must be an object", field_error("#", "must be an object"))
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    kind = await call.kind()
+    if version and version != kind.version and group == kind.group:
+        kind = await call.kind(version=version)
+    said: dict[str, str] = {"name": name, "namespace": call.part("namespace")}
+    metadata = obj.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise Refusal("invalid", "metadata must be an object", field_error("#/metadata", "must be an object"))
+    faults = list(_contradictions(obj, {"apiVersion": kind.api_version, "kind": kind.kind}, "#/"))
+    faults += _contradictions(metadata, said, "#/metadata/")
+    if not name and not metadata.get("name") and not metadata.get("generateName"):
+        text = "an object needs metadata.name or metadata.generateName"
+        faults.append(field_error("#/metadata/name", text, code="FieldValueRequired"))
+    if faults:
+        raise Refusal("invalid", faults[0].detail, *faults)
+    whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
+    whole["metadata"] = {**metadata, **{field: value for field, value in said.items() if value}}
+    return kind, whole, whole != obj
+
+
+def _contradictions(given: RawObject, said: dict[str, str], prefix: str) -> list[FieldError]:
+    """What a body says otherwise than its path; what it leaves out is filled in."""
+    return [
+        field_error(f"{prefix}{field}", f"{field} must be {value!r}, as the path says")
+        for field, value in said.items()
+        if value and given.get(field, value) != value
+    ]
+
+
+def _query(call: Call) -> dict[str, str]:
+    """What goes with every write: fields that the schema does not know are refused, never dropped."""
+    query = {"fieldManager": call.query.get("fieldManager", FIELD_MANAGER), "fieldValidation": "Strict"}
+    if "dryRun" in call.query:
+        query["dryRun"] = call.query["dryRun"]
+    return query
+
+
+def _path(call: Call, kind: Kind) -> str:
+    return kind.path(_segment(call.part("namespace")), call.part("name"))
+
+
+def _segment(namespace: str | None) -> str | None:
+    """A namespace that can stand in a path."""
+    if namespace and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+        raise Refusal("not-found", f"there is no namespace {namespace[:63]!r}")
+    return namespace or None
+
+
+def _warnings(headers: dict[str, str]) -> dict[str, str]:
+    """What the API server wants the caller to know, such as a version that is going."""
+    return {"Warning": headers["warning"]} if "warning" in headers else {}

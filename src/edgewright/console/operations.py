@@ -1,0 +1,252 @@
+"""The table of operations: all that the REST API can do, once.
+
+`server` makes the routes from it, `openapi` the description for programs, `hack/reference.py` the page for people.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from edgewright.console import about, objects, stream
+from edgewright.console.operation import (
+    EVENT_STREAM,
+    JSON,
+    JSON_PATCH,
+    LIST,
+    MERGE_PATCH,
+    OBJECT,
+    Answer,
+    Operation,
+    Parameter,
+)
+
+_RESOURCE: Final = Parameter(
+    name="resource",
+    where="path",
+    about="The kind: ours by its plural (flashjobs), any other custom resource by plural and group "
+    "(minimarts.charts.example.com).",
+)
+_NAMESPACE: Final = Parameter(name="namespace", where="path", about="The namespace.")
+_NAME: Final = Parameter(name="name", where="path", about="The object's name.")
+_IN_NAMESPACE: Final = Parameter(name="namespace", about="Only this namespace; without it, all.")
+_LABELS: Final = Parameter(name="labelSelector", about="Only objects with these labels, such as site=a,tier!=b.")
+_DRY_RUN: Final = Parameter(
+    name="dryRun",
+    about="All: the API server checks everything and changes nothing.",
+    schema={"type": "string", "enum": ["All"]},
+)
+_MANAGER: Final = Parameter(
+    name="fieldManager",
+    about=f"Who owns the fields that are set; default {objects.FIELD_MANAGER}. An application names itself.",
+    schema={"type": "string", "maxLength": 128},
+)
+_FORCE: Final = Parameter(name="force", about="Take over fields that another manager owns.", schema={"type": "boolean"})
+_PROPAGATION: Final = Parameter(
+    name="propagationPolicy",
+    about="What happens to objects that it owns.",
+    schema={"type": "string", "enum": ["Foreground", "Background", "Orphan"]},
+)
+_IF_MATCH: Final = Parameter(
+    name="If-Match",
+    where="header",
+    about="The ETag that was seen last: 412 where the object is another one by now. `*`: it must be there.",
+)
+_IF_NONE_MATCH: Final = Parameter(
+    name="If-None-Match", where="header", about="The ETag that is known: 304 where it is still the same."
+)
+_LISTED: Final = (
+    _LABELS,
+    Parameter(name="fieldSelector", about="Only objects with these fields, such as metadata.name=a."),
+    Parameter(
+        name="limit",
+        about=f"Objects per page, {objects.PAGE_SIZE} unless said.",
+        schema={"type": "integer", "minimum": 1, "maximum": objects.PAGE_SIZE},
+    ),
+    Parameter(name="continue", about="Where the page begins: metadata.continue of the page before."),
+)
+_ETAG: Final = {"ETag": "The object's state, for If-Match."}
+_PAGE: Final = (Answer(status=200, about="A page of the list.", schema=LIST),)
+_ONE: Final = Answer(status=200, about="The object.", schema=OBJECT, headers=_ETAG)
+_WRITTEN: Final = ("conflict", "invalid", "precondition-failed")
+
+
+def _on_objects(where: str, prefix: str, scope: str, path: tuple[Parameter, ...]) -> tuple[Operation, ...]:
+    """The operations on one object, and its creation, for kinds with or without a namespace."""
+    collection, one = f"{prefix}/{{resource}}", f"{prefix}/{{resource}}/{{name}}"
+    at = (*path, _RESOURCE)
+    settings = {"scope": scope}
+    return (
+        Operation(
+            name=f"create{where}",
+            method="POST",
+            path=collection,
+            summary="Create an object",
+            parameters=(*at, _DRY_RUN, _MANAGER),
+            body={JSON: OBJECT},
+            answers=(
+                Answer(
+                    status=201,
+                    about="The new object.",
+                    schema=OBJECT,
+                    headers={**_ETAG, "Location": "Where it is served."},
+                ),
+            ),
+            problems=("already-exists", "invalid"),
+            handler=objects.create_object,
+            **settings,  # type: ignore[arg-type]
+        ),
+        Operation(
+            name=f"get{where}",
+            method="GET",
+            path=one,
+            summary="Read an object",
+            parameters=(*at, _NAME, _IF_NONE_MATCH),
+            answers=(_ONE, Answer(status=304, about="It is still what the caller knows.")),
+            handler=objects.get_object,
+            **settings,  # type: ignore[arg-type]
+        ),
+        Operation(
+            name=f"apply{where}",
+            method="PUT",
+            path=one,
+            summary="Apply an object: create it, or make these fields so; to repeat it does no harm",
+            parameters=(*at, _NAME, _DRY_RUN, _MANAGER, _FORCE, _IF_MATCH),
+            body={JSON: OBJECT},
+            answers=(_ONE, Answer(status=201, about="The new object.", schema=OBJECT, headers=_ETAG)),
+            problems=_WRITTEN,
+            handler=objects.apply_object,
+            **settings,  # type: ignore[arg-type]
+        ),
+        Operation(
+            name=f"patch{where}",
+            method="PATCH",
+            path=one,
+            summary="Change some fields of an object",
+            parameters=(*at, _NAME, _DRY_RUN, _MANAGER, _IF_MATCH),
+            body={MERGE_PATCH: "object", JSON_PATCH: "array", JSON: "object"},
+            answers=(_ONE,),
+            problems=_WRITTEN,
+            handler=objects.patch_object,
+            **settings,  # type: ignore[arg-type]
+        ),
+        Operation(
+            name=f"delete{where}",
+            method="DELETE",
+            path=one,
+            summary="Delete an object",
+            parameters=(*at, _NAME, _DRY_RUN, _PROPAGATION, _IF_MATCH),
+            answers=(
+                Answer(status=202, about="The object, which goes when its finalizers are done.", schema=OBJECT),
+                Answer(status=204, about="It is gone."),
+            ),
+            problems=("conflict", "precondition-failed"),
+            handler=objects.delete_object,
+            **settings,  # type: ignore[arg-type]
+        ),
+    )
+
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    Operation(
+        name="describe",
+        method="GET",
+        path="/api/v1/openapi.json",
+        summary="This API as OpenAPI 3.1, with the schema of every kind that is installed (without a token: of ours)",
+        answers=(Answer(status=200, about="The document.", schema="object"),),
+        problems=("bad-gateway", "unavailable", "timed-out"),
+        handler=about.describe,
+        public=True,
+    ),
+    Operation(
+        name="explainProblem",
+        method="GET",
+        path="/api/v1/problems/{problem}",
+        summary="What a sort of problem means, and what can be done about it",
+        parameters=(Parameter(name="problem", where="path", about="The last part of a problem's type."),),
+        answers=(Answer(status=200, about="The sort of problem.", schema="ProblemSort"),),
+        handler=about.explain_problem,
+        public=True,
+    ),
+    Operation(
+        name="signIn",
+        method="POST",
+        path="/api/v1/session",
+        summary="Turn the one-time link of `edgewright console --as-me` into a session's cookie",
+        body={JSON: "Link"},
+        answers=(Answer(status=204, about="The cookie is set.", headers={"Set-Cookie": "The session."}),),
+        handler=about.sign_in,
+        public=True,
+    ),
+    Operation(
+        name="whoAmI",
+        method="GET",
+        path="/api/v1/me",
+        summary="Who is calling and, for one kind, what the caller may do",
+        parameters=(
+            Parameter(name="of", about="The kind whose rights are asked for."),
+            Parameter(name="namespace", about="Where; without it, everywhere."),
+        ),
+        answers=(Answer(status=200, about="The caller.", schema="Me"),),
+        handler=about.who_am_i,
+    ),
+    Operation(
+        name="listKinds",
+        method="GET",
+        path="/api/v1/kinds",
+        summary="Every kind that can be used: ours, and each custom resource that is installed",
+        answers=(Answer(status=200, about="The kinds.", schema="KindEntries"),),
+        handler=about.list_kinds,
+    ),
+    Operation(
+        name="watch",
+        method="GET",
+        path="/api/v1/stream",
+        summary="Follow a kind as server-sent events: the present state, `synced`, then every change",
+        parameters=(
+            Parameter(name="of", about="The kind, as in paths.", required=True),
+            _IN_NAMESPACE,
+            Parameter(name="name", about="Only the object of this name."),
+            _LABELS,
+            Parameter(
+                name="Last-Event-ID",
+                where="header",
+                about="The id of the last event that was seen: the stream goes on after it, or begins with `reset`.",
+            ),
+        ),
+        answers=(
+            Answer(
+                status=200,
+                about="Events added, modified, deleted (the object), synced, reset (forget all), problem.",
+                schema="string",
+                media=EVENT_STREAM,
+            ),
+        ),
+        handler=stream.watch_objects,
+        endless=True,
+    ),
+    Operation(
+        name="list",
+        method="GET",
+        path="/api/v1/{resource}",
+        summary="List objects, of all namespaces or of one",
+        parameters=(_RESOURCE, _IN_NAMESPACE, *_LISTED),
+        answers=_PAGE,
+        problems=("expired",),
+        handler=objects.list_objects,
+        scope="any",
+    ),
+    Operation(
+        name="listInNamespace",
+        method="GET",
+        path="/api/v1/namespaces/{namespace}/{resource}",
+        summary="List the objects of a namespace",
+        parameters=(_NAMESPACE, _RESOURCE, *_LISTED),
+        answers=_PAGE,
+        problems=("expired",),
+        handler=objects.list_objects,
+        scope="namespaced",
+    ),
+    *_on_objects("InNamespace", "/api/v1/namespaces/{namespace}", "namespaced", (_NAMESPACE,)),
+    *_on_objects("", "/api/v1", "cluster", ()),
+)
+"""The table. Paths without a kind come first: they win over those with one."""

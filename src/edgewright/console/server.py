@@ -1,0 +1,199 @@
+"""The REST API as a server: routes from the table of operations, and what every request goes through before a handler.
+
+In order: limits of the connection, the Host header, pages of other sites, who is calling, how often, the parameters,
+a time limit. Whatever is raised ends here as a problem; what is logged has a method, a path and a status, and never a
+header, a query or a body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from edgewright.console import pages
+from edgewright.console.call import Call, Shared
+from edgewright.console.gate import Gate, check_same_origin
+from edgewright.console.identity import COOKIE, Caller, SignIn, acting_as, bearer_token, digest_of, passing_on
+from edgewright.console.kinds import Kinds
+from edgewright.console.limits import Limits, Rates, Streams
+from edgewright.console.objects import if_match
+from edgewright.console.operation import Operation, read_query
+from edgewright.console.operations import OPERATIONS
+from edgewright.console.problems import MEDIA, Refusal, refusal_for, unauthorized
+from edgewright.console.schemas import Schemas
+from edgewright.runtime import logs
+from edgewright.runtime.client import Client
+from edgewright.runtime.clock import Clock, SystemClock
+from edgewright.runtime.config import Config
+from edgewright.runtime.errors import KubernetesError
+
+Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = logs.get("console")
+
+_CONNECTIONS: Final = 32
+_SAFE: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": pages.CSP,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_BY_STATUS: Final = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How one console behaves."""
+
+    gate: Gate
+    limits: Limits = field(default_factory=Limits)
+    as_me: bool = False
+    """Whether the person with the one-time link acts as the kubeconfig's user."""
+    secure: bool = False
+    """Whether it speaks TLS itself."""
+
+
+class Console:
+    """The REST API in front of one API server."""
+
+    def __init__(self, config: Config, settings: Settings, *, clock: Clock | None = None) -> None:
+        """Opens nothing yet. Requests go out as their callers, or as the kubeconfig's user after the one-time link."""
+        clock = clock or SystemClock()
+        limits = settings.limits
+        self.settings = settings
+        self.sign_in = SignIn(clock) if settings.as_me else None
+        # Never tried again here: who called is told when to come again.
+        self._callers = Client(passing_on(config), connections=_CONNECTIONS, retries=0)
+        self._own = Client(config, connections=_CONNECTIONS, retries=0) if settings.as_me else None
+        self._rates = Rates(limits, clock)
+        self._stopping = asyncio.Event()
+        self._clock = clock
+        self._shared = Shared(
+            limits=limits,
+            clock=clock,
+            kinds=Kinds(clock),
+            schemas=Schemas(clock),
+            streams=Streams(limits),
+            sign_in=self.sign_in,
+            stopping=self._stopping,
+        )
+
+    def application(self) -> web.Application:
+        """What answers requests."""
+        app = web.Application(middlewares=[self._guard], client_max_size=self.settings.limits.body_bytes)
+        app.on_response_prepare.append(self._add_headers)
+        for operation in OPERATIONS:
+            app.router.add_route(operation.method, operation.path, self._handle(operation))
+        for path, (media, text) in pages.PAGES.items():
+            if self.sign_in is not None or not path.startswith("/sign-in"):
+                app.router.add_get(path, _page(media, text))
+        return app
+
+    def stop_streams(self) -> None:
+        """Ends every stream; their clients come again when there is a console."""
+        self._stopping.set()
+
+    async def close(self) -> None:
+        """Closes the connections to the API server."""
+        self.stop_streams()
+        await self._callers.close()
+        if self._own is not None:
+            await self._own.close()
+
+    def _handle(self, operation: Operation) -> Handle:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            caller = self._caller(request, operation)
+            self._rates.take(caller.digest if caller else "", writes=operation.writes)
+            query = read_query(operation.parameters, request.query.items())
+            server = None if caller is None else self._own if caller.is_session else self._callers
+            call = Call(
+                request=request, operation=operation, query=query, shared=self._shared, caller=caller, server=server
+            )
+            with acting_as(caller or Caller(digest="")):
+                if operation.endless:
+                    return await operation.handler(call)
+                try:
+                    async with asyncio.timeout(self.settings.limits.seconds):
+                        return await operation.handler(call)
+                except TimeoutError:
+                    raise Refusal("timed-out", "it took too long") from None
+                except KubernetesError as error:
+                    raise refusal_for(error, conditional=bool(if_match(call))) from error
+
+        return handle
+
+    def _caller(self, request: web.Request, operation: Operation) -> Caller | None:
+        if token := bearer_token(request.headers):
+            return Caller(digest=digest_of(token), token=token)
+        cookie = request.cookies.get(COOKIE, "")
+        if cookie and self.sign_in is not None:
+            check_same_origin(request.headers, scheme="https" if self.settings.secure else "http")
+            return self.sign_in.caller(cookie)
+        if operation.public:
+            if operation.writes:
+                check_same_origin(request.headers, scheme="https" if self.settings.secure else "http")
+            return None
+        raise unauthorized("send the header Authorization: Bearer TOKEN")
+
+    async def _add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
+        """Says with every answer, streams as well, what a browser may do with it."""
+        for name, value in {**_SAFE, **self.settings.gate.cors(request.headers)}.items():
+            answer.headers.setdefault(name, value)
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handle) -> web.StreamResponse:
+        """Everything that is the same for all requests."""
+        gate = self.settings.gate
+        began = self._clock.elapsed()
+        try:
+            gate.check_host(request.headers)
+            if request.method == "OPTIONS":
+                answer: web.StreamResponse = _preflight(gate, request)
+            else:
+                answer = await handler(request)
+        except Refusal as refusal:
+            answer = _problem(refusal)
+        except KubernetesError as error:
+            answer = _problem(refusal_for(error))
+        except web.HTTPException as raised:
+            answer = _problem(_refusal(raised))
+        except Exception as error:
+            log.error("request failed", method=request.method, path=request.path, error=error)  # noqa: TRY400 - it has the traceback
+            answer = _problem(Refusal("internal", "the console failed; its log has more"))
+        level = log.debug if request.method in {"GET", "OPTIONS"} and answer.status < 400 else log.info
+        seconds = round(self._clock.elapsed() - began, 3)
+        level("request", method=request.method, path=request.path, status=answer.status, seconds=seconds)
+        return answer
+
+
+def _problem(refusal: Refusal) -> web.Response:
+    body = msgspec.json.encode(refusal.problem)
+    return web.Response(status=refusal.problem.status, body=body, content_type=MEDIA, headers=dict(refusal.headers))
+
+
+def _refusal(raised: web.HTTPException) -> Refusal:
+    """What the router refused, as a problem."""
+    sort = _BY_STATUS.get(raised.status, "bad-request")
+    details = {
+        "not-found": "there is nothing under this path",
+        "method-not-allowed": "this path does not have that method",
+        "too-large": "the body is too large",
+    }
+    headers = {"Allow": raised.headers["Allow"]} if "Allow" in raised.headers else {}
+    return Refusal(sort, details.get(sort, "the request cannot be read"), headers=headers)
+
+
+def _preflight(gate: Gate, request: web.Request) -> web.Response:
+    return web.Response(status=204, headers=gate.preflight(request.headers, "GET, POST, PUT, PATCH, DELETE"))
+
+
+def _page(media: str, text: str) -> Handle:
+    async def page(_request: web.Request) -> web.StreamResponse:
+        return web.Response(text=text, content_type=media, charset="utf-8")
+
+    return page

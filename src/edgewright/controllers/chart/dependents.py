@@ -1,0 +1,286 @@
+"""The objects that belong to releases: watched, compared with what was applied, put right, and asked whether ready.
+
+`controller` calls `tend` in every pass over a settled release. An object that did not change since it was last compared
+costs nothing. A foreign change is found by a dry run on the server and taken back by applying the stored manifest
+again; what is missing is reported, for only Helm makes objects. The content of Secrets is neither watched nor compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from edgewright.controllers.chart import readiness
+from edgewright.controllers.chart.discovery import Discovery
+from edgewright.controllers.chart.manifests import (
+    MANAGED_BY,
+    RELEASE_NAME,
+    RELEASE_NAMESPACE,
+    Part,
+    as_applied,
+)
+from edgewright.controllers.chart.objects import ChartObject, Dependent, Workload, dependent_kind
+from edgewright.runtime import logs
+from edgewright.runtime.cache import Cache, Change
+from edgewright.runtime.client import Client
+from edgewright.runtime.clock import Clock
+from edgewright.runtime.errors import NotFound
+from edgewright.runtime.objects import Key, Kind, ObjectMeta, RawObject, owner_reference
+
+_log = logs.get("controllers.chart.dependents")
+
+HELM: Final = "helm"
+"""Helm's field manager: what it applied is applied again in its name."""
+_UNWATCHED: Final = frozenset({("", "Secret")})
+_LABELS: Final = "=".join(MANAGED_BY)
+_SCALERS: Final = frozenset({"kube-controller-manager"})
+_SERVER_SET: Final = ("managedFields", "resourceVersion", "generation", "ownerReferences", "creationTimestamp", "uid")
+_PATIENCE: Final = 600.0
+_LONGEST_PAUSE: Final = 300.0
+
+Signature: TypeAlias = tuple[Any, ...]
+Heard: TypeAlias = Callable[[Key], None]
+"""Called with the namespace and the name of the release that an object belongs to."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A deployed release: where it is and what it consists of."""
+
+    namespace: str
+    release: str
+    version: int
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    """What was found of the objects of a release."""
+
+    missing: tuple[str, ...] = ()
+    unready: tuple[str, ...] = ()
+    unserved: tuple[str, ...] = ()
+    corrected: tuple[str, ...] = ()
+    unknown: bool = False
+    """Not everything has been seen yet: it is to be looked at again soon."""
+    wait: float = 0.0
+    """A change that comes back again and again is taken back only after so many seconds."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An object of a release, and where it is."""
+
+    kind: Kind
+    key: Key
+    part: Part
+
+
+_Found: TypeAlias = Literal["same", "corrected", "missing"]
+
+
+@dataclass
+class _Fight:
+    """How often an object was put right, and when it was last."""
+
+    times: int
+    at: float
+
+
+class Dependents:
+    """The objects of all releases, as far as they are watched."""
+
+    def __init__(self, client: Client, discovery: Discovery, *, namespaces: Sequence[str], clock: Clock) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._namespaces = tuple(namespaces) or ("",)
+        self._clock = clock
+        self._caches: dict[Kind, Cache[Dependent]] = {}
+        self._new: asyncio.Queue[Cache[Dependent]] = asyncio.Queue()
+        self._hearers: list[Heard] = []
+        self._compared: dict[tuple[Kind, Key], Signature] = {}
+        self._fights: dict[tuple[Kind, Key], _Fight] = {}
+
+    async def run(self) -> None:
+        """Keeps the watches until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                cache = await self._new.get()
+                group.create_task(cache.run(), name=f"dependents of kind {cache.kind}")
+
+    def on_change(self, heard: Heard) -> None:
+        """Has `heard` called for every change of an object that belongs to a release."""
+        self._hearers.append(heard)
+
+    async def tend(self, held: Held, owner: ChartObject, *, watched: bool = True) -> Health:
+        """Looks at every object of a release, puts right what somebody changed, and says how they are."""
+        missing: list[str] = []
+        unready: list[str] = []
+        unserved: list[str] = []
+        corrected: list[str] = []
+        unknown, wait = False, 0.0
+        for part in held.parts:
+            kind = await self._discovery.kind_of(part.type)
+            if kind is None:
+                unserved.append(str(part))
+                continue
+            if not watched or (kind.group, kind.kind) in _UNWATCHED:
+                continue
+            cache = self._watch(kind)
+            key = Key(part.namespace or held.namespace if kind.namespaced else "", part.name)
+            seen = cache.get(key)
+            if not cache.synced and seen is None:
+                unknown = unknown or cache.problem is None or "not been listed" in cache.problem
+                continue
+            if seen is None or self._compared.get((kind, key)) != signature(seen.metadata):
+                pause = self._pause(kind, key)
+                if pause > 0:
+                    wait = max(wait, pause)
+                else:
+                    found = await self._compare(_Place(kind, key, part), held, owner)
+                    if found == "missing":
+                        missing.append(str(part))
+                        continue
+                    corrected += [str(part)] if found == "corrected" else []
+            if seen is None:
+                unknown = True
+            elif isinstance(seen, Workload) and (why := _problem(kind, seen)) is not None:
+                unready.append(f"{part}: {why}")
+        return Health(
+            missing=tuple(missing),
+            unready=tuple(unready),
+            unserved=tuple(unserved),
+            corrected=tuple(corrected),
+            unknown=unknown,
+            wait=wait,
+        )
+
+    async def _compare(self, place: _Place, held: Held, owner: ChartObject) -> _Found:
+        """Makes one object what was applied, and its owner known."""
+        kind, key, part = place.kind, place.key, place.part
+        api = self._client.raw(kind)
+        found: _Found = "same"
+        try:
+            live = await api.get(key)
+        except NotFound:
+            return "missing"
+        uid = live["metadata"]["uid"]
+        wanted = as_applied(part, release=held.release, namespace=held.namespace, target=key.namespace)
+        if _scaled_by_others(live):
+            wanted = {**wanted, "spec": {**wanted["spec"], "replicas": live["spec"]["replicas"]}}
+        if not live["metadata"].get("deletionTimestamp"):
+            mine = {**wanted, "metadata": {**wanted["metadata"], "uid": uid}}
+            result = await api.apply(mine, manager=HELM, force=True, dry_run=True)
+            if _content(result) != _content(live):
+                live = await api.apply(mine, manager=HELM, force=True)
+                found = "corrected"
+                self._corrected(kind, key)
+                _log.info("Corrected drift", kind=kind.kind, object=key, release=held.release)
+            live = await self._own(place, live, owner)
+        self._compared[kind, key] = signature(_metadata(live))
+        return found
+
+    async def _own(self, place: _Place, live: RawObject, owner: ChartObject) -> RawObject:
+        """Names the owner on an object, as a second field manager: Helm's own applies leave it alone."""
+        kind, key = place.kind, place.key
+        if place.part.kept or key.namespace != owner.metadata.namespace or not owner.kind.namespaced:
+            return live
+        owners = live["metadata"].get("ownerReferences") or ()
+        if any(each.get("uid") == owner.metadata.uid or each.get("controller") for each in owners):
+            return live
+        metadata = {
+            "name": key.name,
+            "namespace": key.namespace,
+            "uid": live["metadata"]["uid"],
+            "ownerReferences": [owner_reference(owner).to_raw()],
+        }
+        return await self._client.raw(kind).apply(
+            {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}, force=True
+        )
+
+    def _watch(self, kind: Kind) -> Cache[Dependent]:
+        cache = self._caches.get(kind)
+        if cache is None:
+            resource = dependent_kind(kind, workload=readiness.has_rule(kind.group, kind.kind))
+            cache = self._caches[kind] = Cache(
+                self._client.of(resource),
+                namespaces=self._namespaces if kind.namespaced else ("",),
+                labels=_LABELS,
+                optional=True,
+                clock=self._clock,
+            )
+            cache.subscribe(self._on_change)
+            self._new.put_nowait(cache)
+        return cache
+
+    def _on_change(self, change: Change[Dependent]) -> None:
+        if change.new is None:
+            self._compared.pop((change.latest.kind, change.latest.key), None)
+        states = [each for each in (change.old, change.new) if each is not None]
+        for release in {found for each in states if (found := release_of(each)) is not None}:
+            for heard in self._hearers:
+                heard(release)
+
+    def _corrected(self, kind: Kind, key: Key) -> None:
+        now = self._clock.elapsed()
+        fight = self._fights.get((kind, key))
+        times = fight.times + 1 if fight is not None and now - fight.at < _PATIENCE else 1
+        self._fights[kind, key] = _Fight(times, now)
+
+    def _pause(self, kind: Kind, key: Key) -> float:
+        """How long to wait before an object is put right once more: somebody else may want it otherwise for good."""
+        fight = self._fights.get((kind, key))
+        if fight is None or fight.times < 3:
+            return 0.0
+        return fight.at + min(2.0**fight.times, _LONGEST_PAUSE) - self._clock.elapsed()
+
+
+def release_of(obj: Dependent) -> Key | None:
+    """The release that an object belongs to, by Helm's own marks: also for one without a namespace."""
+    annotations = obj.metadata.annotations
+    if RELEASE_NAME not in annotations or RELEASE_NAMESPACE not in annotations:
+        return None
+    return Key(annotations[RELEASE_NAMESPACE], annotations[RELEASE_NAME])
+
+
+def signature(metadata: ObjectMeta) -> Signature:
+    """What changes with everything but the status; where there are no generations, with everything."""
+    version = metadata.generation or metadata.resource_version
+    pairs = (tuple(sorted(metadata.labels.items())), tuple(sorted(metadata.annotations.items())))
+    return metadata.uid, version, pairs, metadata.deletion_timestamp is not None
+
+
+def _metadata(live: RawObject) -> ObjectMeta:
+    metadata = live["metadata"]
+    return ObjectMeta(
+        uid=metadata["uid"],
+        resource_version=metadata.get("resourceVersion", ""),
+        generation=metadata.get("generation", 0),
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        deletion_timestamp=metadata.get("deletionTimestamp"),
+    )
+
+
+def _content(obj: RawObject) -> RawObject:
+    """An object without what the server sets and without its status."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_SET}
+    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
+
+
+def _scaled_by_others(live: RawObject) -> bool:
+    """Whether the number of replicas is an autoscaler's business."""
+    return any(
+        each.get("subresource") == "scale"
+        and each.get("manager") in _SCALERS
+        and "f:replicas" in (each.get("fieldsV1") or {}).get("f:spec", {})
+        for each in live["metadata"].get("managedFields") or ()
+    )
+
+
+def _problem(kind: Kind, seen: Workload) -> str | None:
+    return readiness.problem(
+        kind.group, kind.kind, generation=seen.metadata.generation, spec=seen.spec, status=seen.status
+    )

@@ -1,0 +1,62 @@
+"""What somebody who runs the gateway can choose; `edgewright gateway` fills it in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgewright.api.edge_protocol import PORT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much of everything one device, and all of them, may take."""
+
+    connections: int = 20_000
+    body_bytes: int = 1 << 20
+    """A heartbeat with all host devices has 9 KB."""
+    line_bytes: int = 8192
+    header_bytes: int = 8192
+    headers: int = 64
+    handshake_seconds: float = 10.0
+    first_request_seconds: float = 20.0
+    """A connection that has asked nothing for so long is cut."""
+    idle_seconds: float = 75.0
+    body_seconds: float = 10.0
+    """How long a body may take to arrive."""
+    answer_seconds: float = 10.0
+    """How long an answer may take; published agents wait for one second."""
+    events: int = 20
+    """How many events of one heartbeat are told."""
+    workloads: int = 500
+    """How many workloads of one heartbeat are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewaySettings:
+    """How one gateway works."""
+
+    namespace: str
+    """Where its Secrets are, and devices that ask for no namespace."""
+    namespaces: tuple[str, ...] = ()
+    """Further namespaces that devices may ask for."""
+    host: str = ""
+    """The address that it listens on; empty: all."""
+    port: int = PORT
+    domains: tuple[str, ...] = ("project-flotta.io",)
+    """The names in its certificate, besides the addresses."""
+    addresses: tuple[str, ...] = ("127.0.0.1", "::1")
+    """The IP addresses in its certificate."""
+    automatic_approval: bool = True
+    """Whether devices with a registration certificate are let in without asking a person."""
+    device_days: float = 30
+    """How long the certificate of a device is valid."""
+    seen_every: float = 300.0
+    """That a device was heard is written no more often, where nothing else has changed."""
+    sources_every: float = 15.0
+    """Secrets and ConfigMaps are read again after so many seconds."""
+    limits: Limits = Limits()
+
+    @property
+    def allowed_namespaces(self) -> tuple[str, ...]:
+        """Where devices may be."""
+        return tuple(dict.fromkeys((self.namespace, *self.namespaces)))

@@ -1,0 +1,4 @@
+{{- define "minimart.labels" -}}
+app.kubernetes.io/name: minimart
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}

@@ -1,0 +1,43 @@
+"""Debian's chromium, driven by Playwright's Python package; nothing is mocked, and no other host is asked.
+
+Tests in `tests/browser` and `tests/acceptance` open pages with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+PROGRAM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@contextmanager
+def pages(profile: Path) -> Iterator[Page]:
+    """A page in a browser with a profile of its own; what a page logs as an error fails the test."""
+    if not PROGRAM.exists():
+        raise AssertionError(f"{PROGRAM} is missing: apt-get install chromium fonts-dejavu-core")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch_persistent_context(
+            profile, executable_path=PROGRAM, args=list(FLAGS), headless=True
+        )
+        try:
+            page = browser.new_page()
+            page.set_default_timeout(60_000)
+            thrown: list[str] = []
+            page.on("pageerror", lambda error: thrown.append(str(error)))
+            yield page
+            assert thrown == []
+        finally:
+            browser.close()

@@ -1,0 +1,216 @@
+"""An edge device on this machine: a network namespace, a podman of its own, and an agent that runs in both.
+
+Tests of the agent with real parts start one or several. Each has its own pods, images and host ports, reachable inside
+its namespace only; the machine that runs the tests is at the other end of a cable. Whatever was made is removed at the
+end, and what a killed test left behind is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from edgewright.containers import Podman
+from tests.harness.processes import Process
+
+_PREFIX = "ewedge"
+PACKAGES = (
+    *("podman", "runc", "buildah", "containernetworking-plugins", "netavark", "aardvark-dns", "catatonit"),
+    *("busybox-static", "iptables", "nftables", "iproute2"),
+)
+IMAGE = "localhost/edge-busybox:1"
+"""What the pods of these tests run: a static busybox and nothing else."""
+_CONTAINERS_CONF = """\
+[containers]
+default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[network]
+network_backend = "netavark"
+"""
+
+
+def install() -> None:
+    """Gets the programs on Debian as root; others are told what is missing."""
+    missing = [name for name in ("podman", "runc", "buildah", "nft", "ip", "iptables") if shutil.which(name) is None]
+    if not missing:
+        return
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        command = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "-q", "--no-install-recommends"]
+        subprocess.run([*command, *PACKAGES], check=False, capture_output=True)
+    if any(shutil.which(name) is None for name in missing):
+        pytest.fail(f"{', '.join(missing)} missing: install {' '.join(PACKAGES)}", pytrace=False)
+
+
+def build_image(folder: Path, name: str = IMAGE) -> Path:
+    """The image as a docker-archive, under this name."""
+    install()
+    archive = folder / "image.tar"
+    if archive.exists():
+        return archive
+    context = folder / "context"
+    context.mkdir(parents=True)
+    shutil.copy("/bin/busybox", context / "busybox")
+    (context / "Containerfile").write_text(
+        'FROM scratch\nCOPY busybox /bin/busybox\nCOPY busybox /bin/sh\nCMD ["/bin/busybox", "httpd", "-f"]\n'
+    )
+    buildah = ["buildah", "--root", str(folder / "b"), "--runroot", str(folder / "br"), "--storage-driver", "vfs"]
+    _run([*buildah, "bud", "--isolation", "chroot", "-t", name, str(context)])
+    _run([*buildah, "push", name, f"docker-archive:{archive}:{name}"])
+    return archive
+
+
+def _run(command: Sequence[str], *, check: bool = True) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(command)}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def sweep() -> None:
+    """Removes what tests that were killed left behind: the namespace names the process that made it."""
+    for line in _run(["ip", "netns", "list"], check=False).splitlines():
+        name = line.split()[0]
+        if name.startswith(f"{_PREFIX}-") and not Path(f"/proc/{name.split('-')[1]}").exists():
+            folder = Path(tempfile.gettempdir()) / name
+            if folder.exists():
+                _reset_podman(name, folder)
+            _remove(name, folder)
+
+
+class Machine:
+    """One edge device, while the context lasts."""
+
+    def __init__(self) -> None:
+        install()
+        sweep()
+        self.number = random.randrange(1, 16000)
+        self.name = f"{_PREFIX}-{os.getpid()}-{self.number}"
+        self.folder = Path(tempfile.gettempdir()) / self.name  # short: the name of a socket has 108 letters
+        base = self.number * 4
+        network = f"10.2{13 + base // 65536}.{base // 256 % 256}"
+        self.gateway = f"{network}.{base % 256 + 1}"
+        """This machine as the device sees it."""
+        self.address = f"{network}.{base % 256 + 2}"
+        self.socket = self.folder / "podman.sock"
+        self.podman = Podman(self.socket)
+        self._url = f"unix://{self.socket}"
+        self._service = Process(
+            f"podman of {self.name}",
+            [*_inside(self.name, self.folder), *_podman(self.folder), "system", "service", "--time=0", self._url],
+            log=self.folder / "podman.log",
+            ready=self._answers,
+        )
+        self._agents: list[Process] = []
+
+    @property
+    def inside(self) -> list[str]:
+        """What runs a program in the device's network."""
+        return _inside(self.name, self.folder)
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(mode=0o700)
+        (self.folder / "containers.conf").write_text(_CONTAINERS_CONF)
+        try:
+            _run(["ip", "netns", "add", self.name])
+            here, there = f"ewh{self.number}", f"ewd{self.number}"
+            _run(["ip", "link", "add", here, "type", "veth", "peer", "name", there])
+            _run(["ip", "link", "set", there, "netns", self.name])
+            _run(["ip", "addr", "add", f"{self.gateway}/30", "dev", here])
+            _run(["ip", "link", "set", here, "up"])
+            _run(["ip", "-n", self.name, "link", "set", "lo", "up"])
+            _run(["ip", "-n", self.name, "addr", "add", f"{self.address}/30", "dev", there])
+            _run(["ip", "-n", self.name, "link", "set", there, "up"])
+            _run(["ip", "-n", self.name, "route", "add", "default", "via", self.gateway])
+            self.start_podman()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes pods, processes, mounts, the namespace and the folder."""
+        for agent in self._agents:
+            agent.kill()
+        self._service.kill()
+        _reset_podman(self.name, self.folder)
+        _remove(self.name, self.folder)
+
+    def start_podman(self) -> None:
+        """Starts podman's service."""
+        self._service.start()
+        self._service.wait_ready()
+
+    def stop_podman(self) -> None:
+        """Ends podman's service; its pods go on."""
+        self._service.kill()
+        self.socket.unlink(missing_ok=True)
+
+    def agent(self, config: Path) -> Process:
+        """An agent of this device, not started yet."""
+        command = [*self.inside, str(Path(sys.executable).with_name("edgewright")), "agent", "--config", str(config)]
+        found = Process(
+            f"agent of {self.name}", command, log=self.folder / "agent.log", ready=lambda: bool(found.output())
+        )
+        self._agents.append(found)
+        return found
+
+    def run(self, *command: str, check: bool = True) -> str:
+        """Runs a program in the device's network and gives what it printed."""
+        return _run([*self.inside, *command], check=check)
+
+    def fetch(self, port: int, path: str = "/") -> str:
+        """A page of a workload, asked for from inside the device."""
+        return self.run("busybox", "wget", "-q", "-O", "-", f"http://127.0.0.1:{port}{path}", check=False)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self.socket))
+                probe.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+                return b"200" in probe.recv(100)
+            except OSError:
+                return False
+
+
+def _inside(name: str, folder: Path) -> list[str]:
+    # Not `ip netns exec`: it hides the control groups.
+    return ["/usr/bin/env", f"CONTAINERS_CONF={folder}/containers.conf", "nsenter", f"--net=/run/netns/{name}"]
+
+
+def _podman(folder: Path) -> list[str]:
+    return [
+        *("podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp"),
+        *("--network-config-dir", f"{folder}/net", "--storage-driver", "vfs"),
+    ]
+
+
+def _reset_podman(name: str, folder: Path) -> None:
+    _run([*_inside(name, folder), *_podman(folder), "pod", "rm", "--all", "--force", "--time=0"], check=False)
+
+
+def _remove(name: str, folder: Path) -> None:
+    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for mount in sorted((each for each in mounts if each.startswith(f"{folder}/")), reverse=True):
+        _run(["umount", "-l", mount], check=False)
+    _run(["ip", "netns", "del", name], check=False)
+    _run(["ip", "link", "del", f"ewh{name.rpartition('-')[2]}"], check=False)
+    shutil.rmtree(folder, ignore_errors=True)

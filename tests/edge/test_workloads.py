@@ -1,0 +1,210 @@
+"""Workloads on a real podman: two devices, secrets, foreign pods, refusals, busy ports, podman and the gateway away."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from edgewright.api.edge_protocol import WireSecret
+from tests.edge.machine import IMAGE, Machine
+from tests.edge.stub_gateway import Seen, StubGateway
+from tests.edge.support import DEVICE, configuration, workload
+from tests.harness.processes import Process
+from tests.harness.waiting import wait_until_async
+
+FOREIGN = f"""\
+apiVersion: v1
+kind: Pod
+metadata: {{name: foreign}}
+spec:
+  containers:
+  - {{name: c, image: {IMAGE}, imagePullPolicy: IfNotPresent, command: [/bin/busybox, sleep, "3600"]}}
+"""
+
+
+@dataclass
+class Device:
+    """A machine with an agent that runs, and what the gateway sees of it."""
+
+    machine: Machine
+    gateway: StubGateway
+    agent: Process
+    seen: Seen
+    id: str
+
+
+@asynccontextmanager
+async def devices(image: Path, tmp_path: Path, *ids: str) -> AsyncIterator[list[Device]]:
+    """Devices of one gateway, each registered."""
+    async with AsyncExitStack() as stack:
+        machines = [stack.enter_context(Machine()) for _ in ids]
+        gateway = StubGateway(tmp_path / "gateway", addresses=[each.gateway for each in machines])
+        await stack.enter_async_context(gateway)
+        found = []
+        for each, machine in zip(ids, machines, strict=True):
+            await machine.podman.load_image(image)
+            config = gateway.write_config(
+                tmp_path / each, device=each, server=machine.gateway, podman_socket=str(machine.socket)
+            )
+            agent = machine.agent(config)
+            agent.start()
+            found.append(Device(machine, gateway, agent, gateway.devices[each], each))
+        for device in found:
+            await until(lambda device=device: device.seen.heartbeats, "a heartbeat")  # type: ignore[misc]
+        yield found
+
+
+async def until(condition: Callable[[], object | Awaitable[object]], what: str) -> None:
+    await wait_until_async(condition, what=what)
+
+
+async def test_two_devices_run_the_same_workload_on_the_same_host_port(image: Path, tmp_path: Path) -> None:
+    async with devices(image, tmp_path, "device-a", "device-b") as pair:
+        for device in pair:
+            device.gateway.serve(device.id, configuration(workload(), device=device.id))
+        for device in pair:
+            await until(lambda seen=device.seen: seen.statuses == {"nginx": "Running"}, "nginx runs")  # type: ignore[misc]
+            page = lambda device=device: device.machine.fetch(9090, "/out/hello.txt")  # noqa: E731
+            await until(lambda page=page, device=device: page() == f"{device.id}\n", "the page")  # type: ignore[misc]
+
+
+async def test_a_port_is_reached_from_outside_of_the_device_and_a_udp_port_is_opened_too(
+    image: Path, tmp_path: Path
+) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        udp = workload("udp", host_port=5353, protocol="UDP")
+        device.gateway.serve(DEVICE, configuration(workload(), udp))
+        await until(lambda: device.seen.statuses == {"nginx": "Running", "udp": "Running"}, "both run")
+        rules = device.machine.run("nft", "list", "table", "inet", "edgewright_agent")
+        assert "udp dport 5353" in rules
+        url = f"http://{device.machine.address}:9090/out/hello.txt"
+
+        def page() -> str:
+            with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+                return str(answer.read().decode())
+            return ""
+
+        await until(lambda: page() == f"{DEVICE}\n", "the page, from this machine")
+
+
+async def test_secrets_and_config_maps_reach_a_workload_and_what_is_foreign_stays(image: Path, tmp_path: Path) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        podman = device.machine.podman
+        await podman.play(FOREIGN)
+        await podman.create_secret("login", b"somebody else's")
+        data = msgspec.json.encode({"user": base64.b64encode(b"ann").decode()}).decode()
+        env: list[dict[str, object]] = [
+            {"name": "USER", "valueFrom": {"secretKeyRef": {"name": "login", "key": "user"}}},
+            {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "paint", "key": "colour"}}},
+        ]
+        paint = "kind: ConfigMap\nmetadata: {name: paint}\ndata: {colour: blue}\n"
+        script = "echo $USER $COLOUR > /export/env.txt; exec /bin/busybox httpd -f -p 80 -h /export"
+        wanted = workload(script=script, env=env, configmaps=(paint,))
+        device.gateway.serve(DEVICE, configuration(wanted, secrets=(WireSecret(name="login", data=data),)))
+        await until(lambda: device.machine.fetch(9090, "/env.txt") == "ann blue\n", "the environment")
+
+        other = msgspec.json.encode({"user": base64.b64encode(b"eve").decode()}).decode()
+        device.gateway.serve(DEVICE, configuration(wanted, secrets=(WireSecret(name="login", data=other),)))
+        await until(lambda: device.machine.fetch(9090, "/env.txt") == "eve blue\n", "the new secret")
+
+        device.gateway.serve(DEVICE, configuration())
+        await until(lambda: device.seen.heartbeats[-1].workloads in {None, ()}, "no workload")
+
+        async def only_foreign() -> bool:
+            pods, secrets = await podman.pods(), await podman.secrets()
+            return [pod.name for pod in pods] == ["foreign"] and [secret.name for secret in secrets] == ["login"]
+
+        await until(only_foreign, "what is foreign is all that is left")
+
+
+async def test_a_workload_that_podman_refuses_is_told_with_its_text_and_holds_up_no_other(
+    image: Path, tmp_path: Path
+) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        bad = workload("bad", image="localhost/nowhere:1", host_port=None)
+        device.gateway.serve(DEVICE, configuration(bad, workload("good")))
+        await until(lambda: device.seen.statuses.get("good") == "Running", "the good one runs")
+        await until(lambda: device.seen.statuses.get("bad") in {"Error", "Created"}, "the bad one is shown")
+        events = [text for kind, reason, text in device.seen.events if (kind, reason) == ("warn", "WorkloadFailed")]
+        assert any(text.startswith("bad: ") and "localhost/nowhere:1" in text for text in events), events
+        assert device.seen.heartbeats[-1].status == "degraded"
+
+
+async def test_a_pod_of_the_same_name_that_is_not_the_agents_is_left_alone(image: Path, tmp_path: Path) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        await device.machine.podman.play(FOREIGN)
+        before = await device.machine.podman.pod("foreign")
+        assert before is not None
+        device.gateway.serve(DEVICE, configuration(workload("foreign")))
+        await until(lambda: device.seen.statuses == {"foreign": "Error"}, "the conflict is shown")
+        assert any("not the agent's" in text for _, _, text in device.seen.events)
+        after = await device.machine.podman.pod("foreign")
+        assert after is not None
+        assert after.id == before.id
+
+
+async def test_a_workload_whose_port_is_busy_is_created_and_runs_when_the_port_is_free(
+    image: Path, tmp_path: Path
+) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        taken = FOREIGN.replace("foreign", "taker").replace(
+            "command:", "ports: [{containerPort: 80, hostPort: 9090}], command:"
+        )
+        await device.machine.podman.play(taken)
+        device.gateway.serve(DEVICE, configuration(workload()))
+        await until(lambda: any(reason == "WorkloadFailed" for _, reason, _ in device.seen.events), "the refusal")
+        assert device.seen.statuses["nginx"] in {"Created", "Error"}
+        await device.machine.podman.remove_pod("taker", force=True)
+        await until(lambda: device.seen.statuses == {"nginx": "Running"}, "nginx runs")
+
+
+async def test_an_agent_without_podman_says_so_and_goes_on_when_it_is_back(image: Path, tmp_path: Path) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        device.machine.stop_podman()
+        device.gateway.serve(DEVICE, configuration(workload()))
+        await until(
+            lambda: any(reason == "PodmanUnavailable" for _, reason, _ in device.seen.events), "podman is missed"
+        )
+        assert device.seen.heartbeats[-1].status == "degraded"
+        device.machine.start_podman()
+        await until(lambda: device.seen.statuses == {"nginx": "Running"}, "nginx runs")
+        await until(lambda: device.seen.heartbeats[-1].status == "up", "all is well")
+
+
+async def test_a_device_that_reboots_without_a_network_starts_its_workloads(image: Path, tmp_path: Path) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        device.gateway.serve(DEVICE, configuration(workload()))
+        await until(lambda: device.seen.statuses == {"nginx": "Running"}, "nginx runs")
+        device.agent.kill()
+        await device.gateway.stop()
+        await device.machine.podman.stop_pod("nginx", grace=0)
+        device.machine.run("nft", "delete", "table", "inet", "edgewright_agent")
+        device.agent.start()
+        await until(lambda: device.machine.fetch(9090, "/out/hello.txt") == f"{DEVICE}\n", "the page")
+        assert "9090" in device.machine.run("nft", "list", "table", "inet", "edgewright_agent")
+        await device.gateway.start()
+        heard = len(device.seen.heartbeats)
+        await until(lambda: len(device.seen.heartbeats) > heard, "a heartbeat")
+        assert len(device.seen.registrations) == 1
+
+
+async def test_a_device_that_is_disconnected_removes_what_is_its_own_and_ends(image: Path, tmp_path: Path) -> None:
+    async with devices(image, tmp_path, DEVICE) as (device,):
+        await device.machine.podman.play(FOREIGN)
+        device.gateway.serve(DEVICE, configuration(workload()))
+        await until(lambda: device.seen.statuses == {"nginx": "Running"}, "nginx runs")
+        device.gateway.commands[DEVICE].append("disconnect")
+        await until(lambda: not device.agent.running, "the agent ends")
+        assert device.agent.returncode == 0, device.agent.output()
+        assert [pod.name for pod in await device.machine.podman.pods()] == ["foreign"]
+        assert "edgewright_agent" not in device.machine.run("nft", "list", "tables")
+        state = tmp_path / DEVICE / "state"
+        assert not (state / "device.pem").exists()
+        assert (state / "volumes" / "nginx" / "out" / "hello.txt").is_file()

@@ -1,0 +1,126 @@
+"""A console in the test's own process, in front of an API server of ours that serves FlashJobs and a foreign kind.
+
+Tests of the request path use `consoles`: requests go over HTTP as any application's, with the administrator's token
+unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from edgewright.console import Console, Gate, Limits, Settings, listen
+from edgewright.local import custom
+from edgewright.runtime.clock import Clock
+from edgewright.runtime.config import Config
+from edgewright.runtime.credentials import Anonymous
+from edgewright.runtime.tls import ClientTls, PemFile
+from tests.unit.controllers.flashjob.harness import our_kinds
+from tests.unit.local.custom.samples import GROUP, widgets
+from tests.unit.local.serving.inprocess import Api, serving
+
+WIDGETS = f"widgets.{GROUP}"
+"""The foreign kind, as it is named in paths."""
+IN_DEFAULT = f"/api/v1/namespaces/default/{WIDGETS}"
+JOBS = "/api/v1/namespaces/default/flashjobs"
+PLENTY = Limits(reads_per_second=10_000, writes_per_second=10_000)
+HERE = Gate(loopback=True)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+    @property
+    def pointers(self) -> list[str]:
+        """The fields that a problem names."""
+        return [each["pointer"] for each in self.body.get("errors", ())]
+
+
+class Portal:
+    """A console, and an application that calls it."""
+
+    def __init__(self, console: Console, api: Api, url: str, session: aiohttp.ClientSession, token: str) -> None:
+        self.console = console
+        self.api = api
+        self.url = url
+        self.session = session
+        self.token = token
+
+    async def __call__(
+        self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str
+    ) -> Answer:
+        """One request; a body that is not bytes is sent as JSON. An empty token: without one."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        bearer = self.token if token is None else token
+        if bearer:
+            given.setdefault("Authorization", f"Bearer {bearer}")
+        data: Any = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        data = io.BytesIO(data) if data is not None and len(data) > 1_000_000 else data
+        if data is not None:
+            given.setdefault("Content-Type", "application/json")
+        async with self.session.request(method, self.url + path, data=data, headers=given) as response:
+            text = await response.read()
+            shown = json.loads(text) if "json" in response.headers.get("Content-Type", "") and text else text.decode()
+            return Answer(response.status, response.headers, shown)
+
+    def stream(self, query: str, **headers: str) -> Any:
+        """An open stream, for `async with`."""
+        given = {"Authorization": f"Bearer {self.token}"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.session.get(f"{self.url}/api/v1/stream?{query}", headers=given)
+
+
+@asynccontextmanager
+async def consoles(
+    directory: Path,
+    *,
+    gate: Gate = HERE,
+    limits: Limits = PLENTY,
+    as_me: bool = False,
+    clock: Clock | None = None,
+) -> AsyncIterator[Portal]:
+    """A console, an API server behind it, and an application."""
+    async with serving(directory) as api:
+        api.kinds.set_custom([*our_kinds(), *custom.served(widgets())])
+        authority = PemFile(origin="test", path=directory / "data" / "pki" / "ca.crt").read()
+        token = (directory / "data" / "pki" / "token").read_text().strip()
+        own = Anonymous()
+        config = Config(server=api.url, tls=ClientTls(authorities=authority), credentials=own, source="test")
+        console = Console(config, Settings(gate=gate, limits=limits, as_me=as_me), clock=clock)
+        listener = await listen(
+            console.application(),
+            host="127.0.0.1",
+            port=0,
+            tls=None,
+            limits=limits,
+            end_streams=console.stop_streams,
+        )
+        try:
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+                yield Portal(console, api, f"http://127.0.0.1:{listener.port}", session, token)
+        finally:
+            await listener.close()
+            await console.close()
+
+
+def widget(name: str = "w", /, **spec: Any) -> dict[str, Any]:
+    """An object of the foreign kind."""
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": 3, **spec}}
+
+
+def job(name: str = "job", /, **spec: Any) -> dict[str, Any]:
+    """A FlashJob."""
+    given = {"firmware": "registry.example/firmware:1.1.0", "version": "1.1.0", "uuid": ["a"], **spec}
+    return {"metadata": {"name": name}, "spec": given}

@@ -1,0 +1,114 @@
+"""The objects of releases: what is compared, what is left to others, and when nobody fights any longer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edgewright.controllers.chart.dependents import Dependents, Held, _scaled_by_others, release_of, signature
+from edgewright.controllers.chart.discovery import Discovery
+from edgewright.controllers.chart.manifests import Part, TypeName, parts
+from edgewright.controllers.chart.objects import Dependent, chart_kind, dependent_kind
+from edgewright.runtime.clock import SystemClock
+from edgewright.runtime.objects import Key, ObjectMeta
+from tests.unit.controllers.chart.charts import CONFIG_MAP
+from tests.unit.controllers.chart.stage import SHOP, Stage, staged
+from tests.unit.runtime.fakeserver import running
+
+MANIFEST = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a}
+data: {greeting: hello}
+"""
+
+
+class Clock(SystemClock):
+    """A clock that a test puts forward."""
+
+    ahead = 0.0
+
+    def elapsed(self) -> float:
+        return super().elapsed() + self.ahead
+
+
+def metadata(**fields: Any) -> ObjectMeta:
+    return ObjectMeta(uid="u", **fields)
+
+
+async def apply(stage: Stage, greeting: str) -> None:
+    """Somebody edits the object, or Helm made it."""
+    marks = {"meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": "default"}
+    names = {"name": "a", "namespace": "default", "annotations": marks}
+    names["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": names, "data": {"greeting": greeting}}
+    await stage.client.raw(CONFIG_MAP).apply(body, manager="helm", force=True)
+
+
+async def test_a_change_that_comes_back_again_and_again_is_taken_back_less_and_less_often(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        clock = Clock()
+        dependents = Dependents(stage.client, Discovery(stage.client), namespaces=(), clock=clock)
+        owner = stage.client.of(chart_kind(SHOP)).decode(msgspec.json.encode(await stage.create()))
+        held = Held("default", "a", 1, parts(MANIFEST))
+        heard: list[Key] = []
+        dependents.on_change(heard.append)
+        await apply(stage, "hello")
+        async with running(dependents.run()):
+            health = await dependents.tend(held, owner)
+            while health.unknown:
+                await asyncio.sleep(0.01)
+                health = await dependents.tend(held, owner)
+            waits = []
+            for number in range(4):
+                await apply(stage, f"foreign {number}")
+                while True:
+                    health = await dependents.tend(held, owner)
+                    if health.corrected or health.wait:
+                        break
+                    await asyncio.sleep(0.01)
+                waits.append(health.wait)
+            assert waits[:3] == [0.0, 0.0, 0.0]
+            assert 0 < waits[3] <= 8
+            clock.ahead = 10.0
+            assert (await dependents.tend(held, owner)).corrected == ("ConfigMap a",)
+            assert Key("default", "a") in heard
+
+
+async def test_a_kind_that_is_not_served_is_named_and_secrets_are_left_alone(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        dependents = Dependents(stage.client, Discovery(stage.client), namespaces=("default",), clock=SystemClock())
+        owner = stage.client.of(chart_kind(SHOP)).decode(msgspec.json.encode(await stage.create()))
+        held = Held(
+            "default",
+            "a",
+            1,
+            (Part(TypeName("x.y/v1", "Odd"), "", "one", {}), Part(TypeName("v1", "Secret"), "", "two", {})),
+        )
+        health = await dependents.tend(held, owner)
+        assert health.unserved == ("Odd one",)
+        assert not health.missing
+
+
+def test_a_signature_follows_everything_but_the_status() -> None:
+    first = signature(metadata(generation=1, resource_version="5", labels={"a": "b"}))
+    assert signature(metadata(generation=1, resource_version="6", labels={"a": "b"})) == first
+    assert signature(metadata(generation=2, resource_version="6", labels={"a": "b"})) != first
+    assert signature(metadata(generation=1, resource_version="5")) != first
+    assert signature(metadata(resource_version="5")) != signature(metadata(resource_version="6"))
+
+
+def test_the_replicas_of_an_autoscaler_are_its_own() -> None:
+    entry = {"manager": "kube-controller-manager", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    assert _scaled_by_others({"metadata": {"managedFields": [entry]}})
+    assert not _scaled_by_others({"metadata": {"managedFields": [{**entry, "manager": "kubectl"}]}})
+    assert not _scaled_by_others({"metadata": {}})
+
+
+def test_an_object_without_helms_marks_belongs_to_no_release() -> None:
+    kind = dependent_kind(CONFIG_MAP, workload=False)
+    assert release_of(kind()) is None
+    assert isinstance(kind(), Dependent)

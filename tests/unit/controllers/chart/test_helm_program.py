@@ -1,0 +1,202 @@
+"""The Helm process from within: what it asks of the library, how it answers, and when the kernel ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgewright.controllers.chart import helm_program
+from edgewright.controllers.chart.helm_program import Actions, HelmLibrary, answer_to, guard, serve
+
+REQUEST = {
+    "namespace": "default",
+    "release": "shop",
+    "chart": "charts/shop",
+    "values": {"a": 1},
+    "labels": {"l": "1"},
+    "timeout": 300.0,
+}
+
+
+class FakeLibrary:
+    """Notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def connect(self, options: Mapping[str, Any]) -> Any:
+        self.asked.append(("connect", dict(options)))
+        return options["namespace"]
+
+    def install(self, connection: Any, request: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        self.asked.append(("install", connection, dict(options)))
+
+    def upgrade(self, connection: Any, request: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        self.asked.append(("upgrade", connection, dict(options)))
+
+    def uninstall(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
+        raise RuntimeError("cannot reach it")
+
+    def render(self, request: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
+        return {"a.yaml": json.dumps(dict(options))}
+
+
+def test_conflicts_are_forced_and_old_values_are_not_kept() -> None:
+    library = FakeLibrary()
+    actions = Actions(library, {"kube_context": "site"})
+    assert answer_to(actions, {**REQUEST, "id": 1, "verb": "install"}) == {"id": 1}
+    assert answer_to(actions, {**REQUEST, "id": 2, "verb": "upgrade", "description": "why"}) == {"id": 2}
+    common = {"namespace": "default", "timeout_seconds": 300, "labels": {"l": "1"}, "force_conflicts": True}
+    more = {"reset_values": True, "server_side_apply": "true", "max_history": 10}
+    assert library.asked == [
+        ("connect", {"kube_context": "site", "namespace": "default"}),
+        ("install", "default", {**common, "description": ""}),
+        ("upgrade", "default", {**common, **more, "description": "why"}),
+    ]
+
+
+def test_a_failure_is_answered_in_its_own_words() -> None:
+    actions = Actions(FakeLibrary(), {})
+    assert answer_to(actions, {**REQUEST, "id": 3, "verb": "uninstall"}) == {"id": 3, "error": "cannot reach it"}
+    assert "is not one of install, upgrade" in answer_to(actions, {"id": 4, "verb": "dance"})["error"]
+
+
+def test_only_so_many_connections_are_kept() -> None:
+    library = FakeLibrary()
+    actions = Actions(library, {})
+    for number in (*range(65), 0):
+        actions.carry_out({**REQUEST, "namespace": f"n{number}", "verb": "install"})
+    assert sum(each[0] == "connect" for each in library.asked) == 66
+
+
+def test_every_line_is_answered_and_a_renewed_lease_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    until: list[float | None] = []
+    monkeypatch.setattr(helm_program, "guard", until.append)
+    said: list[str] = []
+    lines = [
+        json.dumps({"until": 5.0}),
+        json.dumps({**REQUEST, "id": 1, "verb": "render", "until": 7.0}),
+        json.dumps({**REQUEST, "id": 2, "verb": "install"}),
+    ]
+    serve(lines, said.append, Actions(FakeLibrary(), {}))
+    answers = {each["id"]: each for each in map(json.loads, said)}
+    assert json.loads(answers[1]["templates"]["a.yaml"]) == {"name": "shop", "namespace": "default"}
+    assert answers[2] == {"id": 2}
+    assert until == [5.0, 7.0]
+
+
+def test_the_kernel_ends_it_when_the_lease_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers: list[float] = []
+    monkeypatch.setattr(signal, "setitimer", lambda _which, seconds: timers.append(seconds))
+    guard(12.0, now=lambda: 10.0)
+    guard(9.0, now=lambda: 10.0)
+    guard(None)
+    assert timers == [2.0, 0.001, 0]
+    guard(time.clock_gettime(time.CLOCK_BOOTTIME) + 100)
+    assert 99 < timers[-1] <= 100
+
+
+class FakeNative:
+    """The C interface of Helm's library, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    @staticmethod
+    def HANDLE(number: int) -> int:  # noqa: N802 - its name there
+        return number
+
+    def call_string(self, *arguments: Any) -> str:
+        self.calls.append(arguments)
+        return "{}"
+
+
+def test_the_library_is_called_by_its_c_interface(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Chart:
+        @classmethod
+        def load(cls, path: str) -> Chart:
+            assert path == "charts/shop"
+            return cls()
+
+        def __enter__(self) -> Chart:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def _raw(self) -> str:
+            return "chart"
+
+    native = FakeNative()
+    module = SimpleNamespace(Config=lambda **options: SimpleNamespace(_raw=lambda: options["namespace"]), Chart=Chart)
+    monkeypatch.setattr(helm_program, "import_module", {"helm_python": module, "helm_python._native": native}.get)
+    library = HelmLibrary()
+    connection = library.connect({"namespace": "default"})
+    library.install(connection, REQUEST, {"o": 1})
+    library.upgrade(connection, REQUEST, {"o": 2})
+    library.uninstall(connection, "shop", {"o": 3})
+    assert library.render(REQUEST, {"o": 4}) == {}
+    order = (0, 0, "charts/shop", "shop", '{"a": 1}')
+    assert native.calls == [
+        ("helm_install", "default", *order, '{"o": 1}'),
+        ("helm_upgrade", "default", *order, '{"o": 2}'),
+        ("helm_uninstall", "default", "shop", '{"o": 3}'),
+        ("helm_render", "chart", '{"a": 1}', '{"o": 4}'),
+    ]
+
+
+STUB = """
+import types
+class Config:
+    def __init__(self, **options): print("noise of the library", flush=True)
+    def _raw(self): return 1
+"""
+NATIVE = """
+def HANDLE(number): return number
+def call_string(*arguments):
+    raise RuntimeError(arguments[0])
+"""
+
+
+def test_the_program_answers_on_a_clean_channel_and_ends_when_nobody_asks_any_more(tmp_path: Path) -> None:
+    package = tmp_path / "helm_python"
+    package.mkdir()
+    (package / "__init__.py").write_text(STUB)
+    (package / "_native.py").write_text(NATIVE)
+    command = [sys.executable, "-m", "edgewright.controllers.chart.helm_program", str(os.getpid()), "{}"]
+    done = subprocess.run(
+        command,
+        input=json.dumps({**REQUEST, "id": 1, "verb": "install"}) + "\n",
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"ready": True},
+        {"id": 1, "error": "helm_install"},
+    ]
+    assert "noise of the library" in done.stderr
+
+
+def test_the_program_ends_where_its_parent_is_another_one() -> None:
+    command = [sys.executable, "-m", "edgewright.controllers.chart.helm_program", "1", "{}"]
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60, check=False).returncode == 1
+
+
+def test_it_asks_the_kernel_to_die_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, ...]] = []
+    libc = SimpleNamespace(prctl=lambda *given: asked.append(given))
+    monkeypatch.setattr("ctypes.CDLL", lambda *_args, **_more: libc)
+    helm_program.die_with(os.getppid())
+    assert asked == [(1, signal.SIGKILL, 0, 0, 0)]

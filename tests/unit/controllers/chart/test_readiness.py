@@ -1,0 +1,69 @@
+"""Whether objects are ready, by kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgewright.controllers.chart.readiness import has_rule, problem
+
+FAILED_JOB = {"conditions": [{"type": "Failed", "status": "True", "message": "too often"}]}
+LATE = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
+READY_POD = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "said"),
+    [
+        ("apps/Deployment", {"replicas": 2}, {"updatedReplicas": 2, "replicas": 2, "availableReplicas": 2}, None),
+        ("apps/Deployment", {"replicas": 2}, {"updatedReplicas": 1}, "1 of 2 replicas are updated"),
+        ("apps/Deployment", {}, {"updatedReplicas": 1, "replicas": 2}, "1 old replicas are still there"),
+        ("apps/Deployment", None, {"updatedReplicas": 1, "replicas": 1}, "0 of 1 replicas are available"),
+        ("apps/Deployment", {}, LATE, "its progress deadline is exceeded"),
+        ("apps/Deployment", {"replicas": 0}, None, None),
+        ("apps/StatefulSet", {}, {"readyReplicas": 1, "currentRevision": "a", "updateRevision": "a"}, None),
+        ("apps/StatefulSet", {}, {}, "0 of 1 replicas are ready"),
+        (
+            "apps/StatefulSet",
+            {},
+            {"readyReplicas": 1, "currentRevision": "a", "updateRevision": "b"},
+            "its replicas are not all updated",
+        ),
+        (
+            "apps/StatefulSet",
+            {"updateStrategy": {"type": "OnDelete"}},
+            {"readyReplicas": 1, "currentRevision": "a", "updateRevision": "b"},
+            None,
+        ),
+        ("apps/ReplicaSet", {"replicas": 1}, {"readyReplicas": 1}, None),
+        ("apps/DaemonSet", {}, {}, "it has not been scheduled yet"),
+        ("apps/DaemonSet", {}, {"desiredNumberScheduled": 2, "numberAvailable": 1}, "1 of 2 Pods are available"),
+        ("apps/DaemonSet", {}, {"desiredNumberScheduled": 0}, None),
+        ("batch/Job", {}, {}, None),
+        ("batch/Job", {}, FAILED_JOB, "it failed: too often"),
+        ("/Pod", {}, READY_POD, None),
+        ("/Pod", {}, {"phase": "Succeeded"}, None),
+        ("/Pod", {}, {}, "it is Pending"),
+        ("/PersistentVolumeClaim", {}, {"phase": "Bound"}, None),
+        ("/PersistentVolumeClaim", {}, {"phase": "Lost"}, "it is Lost"),
+        ("/Service", {"type": "LoadBalancer"}, {}, "it has no address yet"),
+        ("/Service", {"type": "NodePort"}, {}, None),
+        ("/ConfigMap", None, None, None),
+    ],
+)
+def test_an_object_says_what_is_missing(
+    kind: str, spec: dict[str, Any] | None, status: dict[str, Any] | None, said: str | None
+) -> None:
+    group, _, name = kind.partition("/")
+    assert problem(group, name, generation=1, spec=spec, status=status) == said
+
+
+def test_a_change_that_nobody_has_observed_yet_is_not_ready() -> None:
+    said = problem("apps", "Deployment", generation=2, spec={"replicas": 0}, status={"observedGeneration": 1})
+    assert said == "its last change has not been observed yet"
+
+
+def test_kinds_without_a_rule_are_ready_when_they_are_there() -> None:
+    assert has_rule("apps", "Deployment")
+    assert not has_rule("", "ConfigMap")

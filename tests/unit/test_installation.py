@@ -1,0 +1,145 @@
+"""config/, dist/ and the scripts that make them: what is generated is current, and nobody gets more rights than needed.
+
+What the targets do in a cluster is in tests/acceptance.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, SHARED, Capability, Rule
+from edgewright.api.device import Device
+from edgewright.api.instance import Instance
+from hack import config, custom_resources, overlay
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = Capability(
+    name="other",
+    summary="something else",
+    kinds=(Instance, Device),
+    rules=(Rule(resources=("x",), verbs=("get",), why="y"),),
+)
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((ROOT / "config" / name).read_text(encoding="utf-8")))
+
+
+def test_what_is_generated_in_config_is_current() -> None:
+    assert config.write(ROOT / "config", config.files(), check=True) == []
+
+
+def test_every_kind_has_one_sample_in_the_kustomization_at_most() -> None:
+    names = yaml.safe_load((ROOT / "config/samples/kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    kinds = [yaml.safe_load((ROOT / "config/samples" / name).read_text(encoding="utf-8"))["kind"] for name in names]
+    assert sorted(set(kinds)) == sorted(kinds)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, id=f"{'-'.join(rule.resources)}") for each in CAPABILITIES for rule in (*SHARED, *each.rules)],
+)
+def test_no_right_is_unlimited_and_nobody_looks_through_all_secrets(rule: Rule) -> None:
+    assert "*" not in (*rule.groups, *rule.resources, *rule.verbs)
+    assert rule.why
+    if "secrets" in rule.resources:
+        assert not {"list", "watch"} & set(rule.verbs)
+
+
+def test_each_capability_has_a_role_of_its_own_with_its_rules_and_reasons() -> None:
+    roles = {each["metadata"]["name"]: each for each in documents("rbac/role.yaml")}
+    assert list(roles) == ["manager-role", *(f"{each.name}-role" for each in CAPABILITIES)]
+    text = (ROOT / "config/rbac/role.yaml").read_text(encoding="utf-8")
+    for each in CAPABILITIES:
+        assert len(roles[f"{each.name}-role"]["rules"]) == len(each.rules)
+        assert all(f"# {rule.why}\n" in text for rule in each.rules)
+    bound = {each["roleRef"]["name"]: each["subjects"] for each in documents("rbac/role_binding.yaml")}
+    assert bound.keys() == roles.keys()
+    assert all(
+        subject == [{"kind": "ServiceAccount", "name": "controller-manager", "namespace": "system"}]
+        for subject in bound.values()
+    )
+
+
+def test_a_component_leaves_a_capability_out_but_for_the_kinds_that_another_has() -> None:
+    files = config.files((FLASHJOB, OTHER))
+    left_out = yaml.safe_load(files["without/other/kustomization.yaml"])
+    assert left_out["kind"] == "Component"
+    first, second = (each["target"] for each in left_out["patches"])
+    assert first == {"labelSelector": "edgewright.dev/capability=other"}
+    assert second == {"kind": "CustomResourceDefinition", "name": r"instances\.akri\.sh"}
+    roles = list(yaml.safe_load_all(files["rbac/role.yaml"]))
+    assert roles[-1]["rules"] == [{"apiGroups": [""], "resources": ["x"], "verbs": ["get"]}]
+
+
+def test_files_are_written_once_and_what_is_gone_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(config.write(tmp_path, config.files((FLASHJOB, OTHER)))) == 5
+    assert config.write(tmp_path, config.files((FLASHJOB, OTHER))) == []
+    changed = config.write(tmp_path, config.files((FLASHJOB,)))
+    assert tmp_path / "without/other/kustomization.yaml" in changed
+    assert not (tmp_path / "without/other").exists()
+    assert config.main([str(tmp_path), "--check"]) in {0, 1}
+    assert config.main([str(tmp_path)]) == 0
+    assert config.main([str(tmp_path), "--check"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("image", "parts"),
+    [
+        ("a/b:1", {"newName": "a/b", "newTag": "1"}),
+        ("localhost:5000/b", {"newName": "localhost:5000/b", "newTag": "latest"}),
+        ("a/b@sha256:ff", {"newName": "a/b", "digest": "sha256:ff"}),
+    ],
+)
+def test_an_overlay_names_the_image(image: str, parts: dict[str, str], tmp_path: Path) -> None:
+    made = overlay.overlay(ROOT / "config/default", directory=tmp_path, image=image)
+    assert made["images"] == [{"name": "controller", **parts}]
+    assert "components" not in made
+    assert "patches" not in made
+
+
+def test_an_overlay_has_some_capabilities_and_further_arguments(tmp_path: Path) -> None:
+    command = [
+        str(ROOT / "config/default"),
+        str(tmp_path / "o"),
+        "--controllers",
+        "flashjob",
+        "--arguments=--nat 'a b'",
+    ]
+    assert overlay.main(command) == 0
+    made = json.loads((tmp_path / "o/kustomization.yaml").read_text())
+    assert (tmp_path / "o" / made["resources"][0]).resolve() == ROOT / "config/default"
+    values = [each["value"] for each in json.loads(made["patches"][0]["patch"])]
+    assert values == ["--controllers=flashjob", "--nat", "a b"]
+    left_out = {Path(each).name for each in made.get("components", ())}
+    assert left_out == {each.name for each in CAPABILITIES} - {"flashjob"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--controllers", "fluxx"], "make: CONTROLLERS: 'fluxx' is not one of "),
+        (["--image", "a b"], "make: IMG: 'a b' is not the name of an image"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(
+    options: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert overlay.main([str(ROOT / "config/default"), str(tmp_path), *options]) == 2
+    assert capsys.readouterr().err.startswith(sentence)
+
+
+def test_definitions_are_found_in_what_is_rendered() -> None:
+    rendered = (ROOT / "dist/install.yaml").read_text(encoding="utf-8")
+    found = custom_resources.definitions(rendered)
+    assert {"flashjobs.application.flashjob.nbfc.io", "devices.edgewright.dev"} <= set(found)
+
+
+def test_the_installer_says_first_which_image_it_has() -> None:
+    first, *_ = (ROOT / "dist/install.yaml").read_text(encoding="utf-8").splitlines()
+    assert first.startswith("# Edgewright with the image edgewright/edgewright:")
