@@ -7,6 +7,7 @@ import http.client
 import json
 import subprocess
 import threading
+import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from tests.acceptance import console_stage as stage
 from tests.acceptance.console_stage import MINIMART_PATH, MINIMARTS, ConsoleProcess
 from tests.harness import ApiServer, ControlPlane, programs, wait_until
+from tests.harness.waiting import PATIENCE
 
 GROUP = "charts.samutup.com"
 SHOP = {"spec": {"replicaCount": 2}}
@@ -158,7 +160,9 @@ def stream(console: ConsoleProcess, query: str, token: str, last: str = "") -> I
 
 def _events(answer: http.client.HTTPResponse) -> Iterator[dict[str, str]]:
     fields: dict[str, str] = {}
+    deadline = time.monotonic() + 2 * PATIENCE
     while line := answer.readline().decode():
+        assert time.monotonic() < deadline, "nothing but comments comes"
         if line == "\n":
             if fields.get("event"):
                 yield fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 
-from bench import flashjob
+from bench import flashjob, http_clients
 from bench.flashjob import BARE, OURS, Run, counters, kind_of, summarise
 from bench.report import PROGRAMS, purpose_of
 
@@ -55,3 +55,11 @@ def test_the_benchmark_of_flash_jobs_is_among_those_that_the_report_runs() -> No
     assert flashjob.__doc__ is not None
     assert purpose_of("flashjob") == flashjob.__doc__.strip()
     assert "flashjob" in PROGRAMS
+
+
+def test_what_our_http_client_costs_is_told_as_ratios_with_goals() -> None:
+    runs = {http_clients.OURS: 1.0, http_clients.AIOHTTP: 3.0, http_clients.HTTPTOOLS: 0.8}
+    outcome = http_clients.summarise({name: [{"cpu": cpu, "seconds": 2.0}] for name, cpu in runs.items()}, 1000)
+    assert outcome.ratios == {"CPU / aiohttp": 0.333, "CPU / the same with httptools": 1.25}
+    assert not outcome.met
+    assert "http_clients" in PROGRAMS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -42,16 +42,16 @@ async def watch_objects(call: Call) -> web.StreamResponse:
         raise Refusal("bad-request", f"{kind.plural} are not in namespaces: leave the parameter namespace out")
     caller = call.caller.digest if call.caller else ""
     with call.shared.streams.opened(caller):
-        changes = Changes(call, kind)
-        # The first answer of the API server decides between 200 and a problem.
-        first = await anext(source := changes.run())
-        response = web.StreamResponse(headers={"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
-        await response.prepare(call.request)
-        with suppress(ConnectionError, TimeoutError):
-            await _write(call, response, f"retry: {RETRY_MILLISECONDS}\n\n".encode() + first)
-            async with aclosing(source):
-                async for part in _with_heartbeats(call, source):
-                    await _write(call, response, part)
+        async with aclosing(Changes(call, kind).run()) as source:
+            # The first answer of the API server decides between 200 and a problem.
+            first = await anext(source)
+            response = web.StreamResponse(headers={"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
+            with suppress(ConnectionError, TimeoutError):
+                await response.prepare(call.request)
+                await _write(call, response, f"retry: {RETRY_MILLISECONDS}\n\n".encode() + first)
+                async with aclosing(_with_heartbeats(call, source)) as parts:
+                    async for part in parts:
+                        await _write(call, response, part)
     return response
 
 
@@ -61,7 +61,7 @@ async def _write(call: Call, response: web.StreamResponse, part: bytes) -> None:
         await response.write(part)
 
 
-async def _with_heartbeats(call: Call, source: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+async def _with_heartbeats(call: Call, source: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """The parts of a stream, and a comment where none comes for a while; ends when the console stops."""
     stopping = asyncio.ensure_future(call.shared.stopping.wait())
     loop = asyncio.get_running_loop()
@@ -107,14 +107,16 @@ class Changes:
         """First of all what begins the stream (perhaps nothing), then changes; ends with a problem."""
         try:
             await self._check_place()
-            async for part in self._watch_once():
-                yield part
+            async with aclosing(self._watch_once()) as parts:
+                async for part in parts:
+                    yield part
         except KubernetesError as error:
             raise refusal_for(error) from error
         while True:
             try:
-                async for part in self._watch_once():
-                    yield part
+                async with aclosing(self._watch_once()) as parts:
+                    async for part in parts:
+                        yield part
             except KubernetesError as error:
                 yield message("problem", refusal_for(error).problem)
                 return
@@ -132,7 +134,7 @@ class Changes:
         if now.isdecimal() and int(self._version) > int(now):
             self._version, self._reset = "", "the last event is not known here"
 
-    async def _watch_once(self) -> AsyncIterator[bytes]:
+    async def _watch_once(self) -> AsyncGenerator[bytes, None]:
         """One watch, for as long as a right counts without being looked at again; where it is too old, a new one."""
         query = self._call.query
         api = self._call.client.raw(self._kind)

@@ -9,7 +9,7 @@ import pytest
 from edgewright.api.crd import custom_resource_definition
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
 from edgewright.api.reference import Reference
-from edgewright.devices.flasher.environment import Order
+from edgewright.devices.flasher.environment import Order, Target, WantedFirmware
 
 ABSENT = {
     "maxConcurrent": FlashJobSpec().concurrency,
@@ -37,7 +37,7 @@ def test_what_a_spec_says_counts() -> None:
     )
     assert (said.concurrency, said.timeout, said.attempts, said.discovery_timeout) == (3, 1, 1, 0)
     assert said.tls_secret == "mine"
-    assert (
-        Order(reference=Reference(host="h", repository="r"), endpoint="e", version="1").timeout
-        == ABSENT["timeoutSeconds"]
+    order = Order(
+        firmware=WantedFirmware(reference=Reference(host="h", repository="r"), version="1"), target=Target(endpoint="e")
     )
+    assert order.timeout == ABSENT["timeoutSeconds"]

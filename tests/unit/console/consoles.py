@@ -18,10 +18,10 @@ import aiohttp
 
 from edgewright.console import Console, Gate, Limits, Settings, listen
 from edgewright.local import custom
-from edgewright.runtime.clock import Clock
+from edgewright.local.access import Authority
+from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.config import Config
-from edgewright.runtime.credentials import Anonymous
-from edgewright.runtime.tls import ClientTls, PemFile
+from edgewright.runtime.tls import ClientTls, Pem, PemFile
 from tests.unit.controllers.flashjob.harness import our_kinds
 from tests.unit.local.custom.samples import GROUP, widgets
 from tests.unit.local.serving.inprocess import Api, serving
@@ -96,8 +96,13 @@ async def consoles(
         api.kinds.set_custom([*our_kinds(), *custom.served(widgets())])
         authority = PemFile(origin="test", path=directory / "data" / "pki" / "ca.crt").read()
         token = (directory / "data" / "pki" / "token").read_text().strip()
-        own = Anonymous()
-        config = Config(server=api.url, tls=ClientTls(authorities=authority), credentials=own, source="test")
+        tls = ClientTls(authorities=authority)
+        # The kubeconfig's user is an administrator by certificate, who must lend nobody anything.
+        own = Authority(directory / "data" / "pki", clock=SystemClock()).client(
+            "own", user="me", groups=["system:masters"]
+        )
+        tls.present(*(Pem(origin="test", data=each.encode()) for each in (own.certificate, own.key)))
+        config = Config(server=api.url, tls=tls, source="test")
         console = Console(config, Settings(gate=gate, limits=limits, as_me=as_me), clock=clock)
         listener = await listen(
             console.application(),

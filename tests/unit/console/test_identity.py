@@ -107,9 +107,12 @@ async def test_the_link_works_once_and_its_session_acts_as_the_user_of_the_kubec
         cookie = opened.headers["Set-Cookie"]
         assert all(word in cookie for word in (COOKIE, "HttpOnly", "Secure", "SameSite=Strict", "Path=/"))
         assert (await portal("POST", "/api/v1/session", link, token="")).status == 401
-        # The kubeconfig of this console has no credentials: the server is asked as nobody, and says so.
-        own = await portal("GET", JOBS, token="", Cookie=cookie.partition(";")[0], Sec_Fetch_Site="same-origin")
-        assert (own.status, own.body["detail"]) == (401, "the API server does not know the token")
+        session = cookie.partition(";")[0]
+        own = await portal("GET", "/api/v1/me", token="", Cookie=session, Sec_Fetch_Site="same-origin")
+        assert (own.status, own.body["user"]["name"]) == (200, "me")
+        # A token counts before the cookie.
+        other = await portal("GET", "/api/v1/me", Cookie=session, Sec_Fetch_Site="same-origin")
+        assert other.body["user"]["name"] == "kubernetes-admin"
         for headers in (
             {"Sec_Fetch_Site": "cross-site"},
             {"Sec_Fetch_Site": "same-site"},

@@ -361,6 +361,7 @@ async def test_work_in_the_background_runs_while_this_process_leads_and_ends_bef
 
     async with stage(lease=LEASE) as it:
         one_widget(it.server)
+        it.server.on(f"PATCH {LEASE_PATH}", lease_answer)
         assert it.manager.leadership is not None
         leadership = it.manager.leadership
         it.manager.controller("c", it.reconcile, For(it.manager.cache(Widget)))

@@ -48,77 +48,97 @@ class BadOrder(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WantedFirmware:
+    """What the device must run afterwards."""
+
+    reference: Reference
+    """The firmware as the job names it."""
+    version: str
+    pinned: str = ""
+    """The digest to pull instead of the tag."""
+    version_policy: VersionPolicy = VersionPolicy.IMAGE
+    verify_signature: bool = False
+    plain_registries: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The device, as far as the operator knows it."""
+
+    endpoint: str
+    protocol: str = Protocol.ESP32
+    uuid: str = ""
+    device: str = ""
+    """What it must be; empty: anything."""
+    application: str = ""
+    recorded: str = ""
+    """The digest of the firmware that it is known to run."""
+    recorded_certificate: str = ""
+    """The SHA-256 of the certificate that it is known by, in hex; empty: of none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Who finds whom where."""
+
+    external_address: str = ""
+    """What the device is told to dial."""
+    listen: str = ""
+    """The address of the Pod: nothing else is listened on."""
+    attestation: str = ""
+    """The URL of the attestation service; empty: there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders:
+    """Where the Pod has what it was given."""
+
+    tls: Path = field(default=Path(TLS_FOLDER))
+    pull: Path = field(default=Path(PULL_FOLDER))
+    signature: Path = field(default=Path(SIGNATURE_FOLDER))
+    note: Path = field(default=Path(SCRATCH_FOLDER))
+    """Where the inspecting container leaves what it saw for the verifying one."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Order:
     """What one run of the flasher must do, as the operator wrote it."""
 
     role: Role = Role.FLASH
-    protocol: str = Protocol.ESP32
-    reference: Reference
-    """The firmware as the job names it."""
-    pinned: str = ""
-    """The digest to pull instead of the tag."""
-    recorded: str = ""
-    """The digest of the firmware that the device is known to run."""
-    recorded_certificate: str = ""
-    """The SHA-256 of the certificate that the device is known by, in hex; empty: of none."""
-    uuid: str = ""
-    endpoint: str
-    device: str = ""
-    """What the device must be; empty: anything."""
-    application: str = ""
-    version: str
-    version_policy: VersionPolicy = VersionPolicy.IMAGE
-    external_address: str = ""
-    listen: str = ""
-    """The address of the Pod: nothing else is listened on."""
+    firmware: WantedFirmware
+    target: Target
+    network: Network = field(default_factory=Network)
+    folders: Folders = field(default_factory=Folders)
     timeout: float = DEFAULT_TIMEOUT
     check: bool = False
     """Whether running the wanted version is enough, because somebody else has just flashed it."""
     force: bool = False
     allow_insecure: bool = False
-    plain_registries: frozenset[str] = frozenset()
-    attestation: str = ""
-    """The URL of the attestation service; empty: there is none."""
-    verify_signature: bool = False
-    tls_folder: Path = field(default=Path(TLS_FOLDER))
-    pull_folder: Path = field(default=Path(PULL_FOLDER))
-    signature_folder: Path = field(default=Path(SIGNATURE_FOLDER))
-    note_folder: Path = field(default=Path(SCRATCH_FOLDER))
-    """Where the inspecting container leaves what it saw for the verifying one."""
 
 
 def read_order(environ: Mapping[str, str]) -> Order:
     """The order in the environment of a flash Pod; BadOrder with all that is wrong, not only the first of it."""
     reader = _Reader(environ)
-    reference = reader.reference()
+    reference, target = reader.reference(), _target(reader)
     order = Order(
         role=reader.word(Variable.ROLE, Role.FLASH),
-        protocol=reader.text(Variable.PROTOCOL) or Protocol.ESP32,
-        reference=reference,
-        pinned=reader.digest(Variable.DIGEST),
-        recorded=reader.digest(Variable.RECORDED_DIGEST),
-        recorded_certificate=reader.text(Variable.RECORDED_CERTIFICATE).lower(),
-        uuid=reader.text(Variable.UUID),
-        endpoint=_dialled(reader.place(Variable.HOST_ENDPOINT, needed="the address of the device")),
-        device=reader.text(Variable.DEVICE),
-        application=reader.text(Variable.APPLICATION_TYPE),
-        version=reader.needed(Variable.VERSION, "the version that the device must report afterwards"),
-        version_policy=reader.word(Variable.VERSION_POLICY, VersionPolicy.IMAGE),
-        external_address=reader.place(Variable.EXTERNAL_IP),
-        listen=reader.text(Variable.POD_IP),
+        firmware=_firmware(reader, reference),
+        target=target,
+        network=Network(
+            external_address=reader.place(Variable.EXTERNAL_IP),
+            listen=reader.text(Variable.POD_IP),
+            attestation=reader.attestation(),
+        ),
+        folders=Folders(
+            tls=reader.folder(TLS_FOLDER_VARIABLE, TLS_FOLDER),
+            pull=reader.folder(PULL_FOLDER_VARIABLE, PULL_FOLDER),
+            signature=reader.folder(SIGNATURE_FOLDER_VARIABLE, SIGNATURE_FOLDER),
+            note=reader.folder(NOTE_FOLDER_VARIABLE, SCRATCH_FOLDER),
+        ),
         timeout=reader.seconds(Variable.TIMEOUT, DEFAULT_TIMEOUT),
         check=reader.flag(Variable.CHECK),
         force=reader.flag(Variable.FORCE),
         allow_insecure=reader.flag(Variable.ALLOW_INSECURE),
-        plain_registries=frozenset(
-            host for part in reader.text(Variable.PLAIN_REGISTRIES).split(",") if (host := part.strip())
-        ),
-        attestation=reader.attestation(),
-        verify_signature=reader.flag(Variable.VERIFY_SIGNATURE),
-        tls_folder=reader.folder(TLS_FOLDER_VARIABLE, TLS_FOLDER),
-        pull_folder=reader.folder(PULL_FOLDER_VARIABLE, PULL_FOLDER),
-        signature_folder=reader.folder(SIGNATURE_FOLDER_VARIABLE, SIGNATURE_FOLDER),
-        note_folder=reader.folder(NOTE_FOLDER_VARIABLE, SCRATCH_FOLDER),
     )
     reader.check_time_scale()
     if reader.mistakes:
@@ -126,18 +146,43 @@ def read_order(environ: Mapping[str, str]) -> Order:
     return order
 
 
+def _firmware(reader: _Reader, reference: Reference) -> WantedFirmware:
+    hosts = reader.text(Variable.PLAIN_REGISTRIES).split(",")
+    return WantedFirmware(
+        reference=reference,
+        version=reader.needed(Variable.VERSION, "the version that the device must report afterwards"),
+        pinned=reader.digest(Variable.DIGEST),
+        version_policy=reader.word(Variable.VERSION_POLICY, VersionPolicy.IMAGE),
+        verify_signature=reader.flag(Variable.VERIFY_SIGNATURE),
+        plain_registries=frozenset(host for part in hosts if (host := part.strip())),
+    )
+
+
+def _target(reader: _Reader) -> Target:
+    return Target(
+        endpoint=_dialled(reader.place(Variable.HOST_ENDPOINT, needed="the address of the device")),
+        protocol=reader.text(Variable.PROTOCOL) or Protocol.ESP32,
+        uuid=reader.text(Variable.UUID),
+        device=reader.text(Variable.DEVICE),
+        application=reader.text(Variable.APPLICATION_TYPE),
+        recorded=reader.digest(Variable.RECORDED_DIGEST),
+        recorded_certificate=reader.text(Variable.RECORDED_CERTIFICATE).lower(),
+    )
+
+
 def check_dialling_back(order: Order) -> None:
     """BadOrder where a device that dials back could not be told where, or would be listened for on every address."""
     mistakes = []
-    if not order.external_address:
+    if not order.network.external_address:
         mistakes.append(f"{Variable.EXTERNAL_IP} is empty: it must be the address that the device must dial")
+    listen = order.network.listen
     try:
-        if ipaddress.ip_address(order.listen).is_unspecified:
+        if ipaddress.ip_address(listen).is_unspecified:
             mistakes.append(
-                f"{Variable.POD_IP} must be the Pod's own address, not {order.listen}, which stands for every one"
+                f"{Variable.POD_IP} must be the Pod's own address, not {listen}, which stands for every one"
             )
     except ValueError:
-        mistakes.append(f"{Variable.POD_IP} must be the Pod's own address, not {order.listen!r}")
+        mistakes.append(f"{Variable.POD_IP} must be the Pod's own address, not {listen!r}")
     if mistakes:
         raise BadOrder(mistakes)
 

@@ -59,7 +59,7 @@ async def _watched(work: Work, device: Identity) -> str:
     """What the device does instead of going on; its driver is quicker to see that it goes away than `inspect` is."""
     try:
         async with work.clock.timeout(QUESTIONS * APART * time_scale()):
-            await cast(WatchingDriver, work.driver).until_it_leaves(work.order.endpoint, device)
+            await cast(WatchingDriver, work.driver).until_it_leaves(work.order.target.endpoint, device)
     except TimeoutError:
         return ""
     return "it went away, or answers otherwise by now"
@@ -70,7 +70,7 @@ async def _asked_again(work: Work, device: Identity) -> str:
     for _ in range(QUESTIONS):
         await work.clock.sleep(APART * time_scale())
         try:
-            again = await work.driver.inspect(work.order.endpoint)
+            again = await work.driver.inspect(work.order.target.endpoint)
         except Ended as error:
             return error.message
         if (again.version, again.build, again.boots) != (device.version, device.build, device.boots):
@@ -85,7 +85,7 @@ async def _send(work: Work, device: Identity, firmware: Firmware) -> Handover:
     account.log(f"flashing {firmware.wanted} over {device.version or 'an unknown version'}")
     account.sending = True
     try:
-        return await work.driver.flash(firmware.image, work.order.endpoint, device, work.around)
+        return await work.driver.flash(firmware.image, work.order.target.endpoint, device, work.around)
     finally:
         account.sending = False
 
@@ -96,6 +96,8 @@ async def _see(work: Work, before: Identity, firmware: Firmware, handover: Hando
     account.wait_for(f"the device to restart and report {firmware.wanted}")
     account.log("the firmware is with the device")
     order, wanted = work.order, firmware.wanted
-    after = await work.driver.verify(order.endpoint, before, wanted, firmware.facts, work.around, handover=handover)
+    after = await work.driver.verify(
+        order.target.endpoint, before, wanted, firmware.facts, work.around, handover=handover
+    )
     account.saw_after(after, rebooted=rebooted(before, after))
     return prove(before, after, firmware.wanted, firmware.facts)

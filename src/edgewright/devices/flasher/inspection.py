@@ -25,12 +25,12 @@ _FINAL: Final = frozenset({Outcome.UNREACHABLE, Outcome.REFUSED, Outcome.INCOMPA
 async def inspect(work: Work) -> Verdict | None:
     """Why the foreign flasher must not run; None where it must."""
     device = await meet(work)
-    leave_note(work.order.note_folder, device)
+    leave_note(work.order.folders.note, device)
     try:
         firmware = await fetch(work, device)
     except Ended as error:
         # Who wants a signature wants nothing to run on firmware whose signature nobody could look at, for any reason.
-        unseen = work.order.verify_signature and not work.account.report.digest
+        unseen = work.order.firmware.verify_signature and not work.account.report.digest
         if error.outcome in _FINAL or unseen:
             raise
         # Perhaps a form of firmware that only the other flasher knows.

@@ -231,7 +231,7 @@ async def _ask_at_last(work: Work) -> None:
         return
     try:
         async with asyncio.timeout(LAST_ANSWER):
-            device = await work.driver.inspect(work.order.endpoint)
+            device = await work.driver.inspect(work.order.target.endpoint)
     except (Ended, OSError) as error:  # TimeoutError is an OSError
         account.log(f"at last the device does not answer: {str(error) or 'it takes too long'}")
         return

@@ -30,12 +30,13 @@ def image_version(image: Image, facts: Facts) -> str:
 
 def wanted_version(order: Order, carried: str) -> str:
     """What the device must report afterwards; Ended(REFUSED) where the image carries another and the job is strict."""
-    if not carried or carried == order.version:
-        return order.version
-    if order.version_policy is VersionPolicy.STRICT:
+    if not carried or carried == order.firmware.version:
+        return order.firmware.version
+    if order.firmware.version_policy is VersionPolicy.STRICT:
         raise Ended(
             Outcome.REFUSED,
-            f"the image carries version {carried}, the job asks for {order.version}, and its versionPolicy is Strict",
+            f"the image carries version {carried}, the job asks for {order.firmware.version}, and its versionPolicy is"
+            " Strict",
         )
     return carried
 
@@ -45,14 +46,14 @@ def refusal(order: Order, device: Identity, *, says_type: bool) -> Verdict | Non
 
     `says_type` tells that devices of its protocol always say what they are.
     """
-    if not order.device or same_type(order.device, device.device):
+    if not order.target.device or same_type(order.target.device, device.device):
         return None
     if device.device:
-        told = f"the job is for {order.device}, and the device says it is {device.device}"
+        told = f"the job is for {order.target.device}, and the device says it is {device.device}"
     elif says_type:
         told = (
-            f"the job is for {order.device}, and the device does not say what it is: firmware for this protocol tells"
-            " its type (`device` in /info)"
+            f"the job is for {order.target.device}, and the device does not say what it is: firmware for this protocol"
+            " tells its type (`device` in /info)"
         )
     else:
         return None
@@ -71,8 +72,8 @@ def is_another_board(order: Order, device: Identity, *, shows_certificate: bool)
     where others have flashed the board, and what is recorded does not hold for that one either. `shows_certificate`
     tells that devices of its protocol are asked for one: then none is another one.
     """
-    compared = bool(order.recorded_certificate) and (shows_certificate or bool(device.certificate))
-    return compared and order.recorded_certificate != fingerprint(device.certificate)
+    compared = bool(order.target.recorded_certificate) and (shows_certificate or bool(device.certificate))
+    return compared and order.target.recorded_certificate != fingerprint(device.certificate)
 
 
 def is_current(
@@ -82,7 +83,7 @@ def is_current(
 
     What is recorded is about one board: it says nothing of `another_board`.
     """
-    same_firmware = bool(order.recorded) and order.recorded == digest and not another_board
+    same_firmware = bool(order.target.recorded) and order.target.recorded == digest and not another_board
     return not order.force and same_firmware and runs(device, wanted, facts)
 
 

@@ -28,7 +28,7 @@ _WRITING: Final = frozenset({Role.FLASH, Role.CHECK})
 
 def equip(order: Order, log: Callable[[str], None]) -> Equipment:
     """All that the order needs; Ended or BadOrder where something of it is missing."""
-    driver = find_driver(order.protocol)
+    driver = find_driver(order.target.protocol)
     return Equipment(driver=driver, pull=puller(order, log), around=surroundings(order, driver, log))
 
 
@@ -44,12 +44,12 @@ def surroundings(order: Order, driver: Driver, log: Callable[[str], None]) -> Su
     """What the driver may use; TLS only where this run writes and the device dials back."""
     attest = attestation(order, log)
     if not driver.traits.dials_back or order.role not in _WRITING:
-        return Surroundings(external_address=order.external_address, attest=attest)
+        return Surroundings(external_address=order.network.external_address, attest=attest)
     check_dialling_back(order)
     return Surroundings(
-        listen=order.listen,
-        external_address=order.external_address,
-        tls=server_side(order.tls_folder),
+        listen=order.network.listen,
+        external_address=order.network.external_address,
+        tls=server_side(order.folders.tls),
         attest=attest,
     )
 
@@ -77,10 +77,10 @@ def _no_passphrase() -> str:
 
 def attestation(order: Order, log: Callable[[str], None]) -> Callable[[bytes], Awaitable[None]] | None:
     """What asks the attestation service about a certificate; None where there is no service."""
-    if not order.attestation:
+    if not order.network.attestation:
         log("there is no attestation service: the device is not attested")
         return None
-    return AttestationClient(order.attestation, log=log).attest
+    return AttestationClient(order.network.attestation, log=log).attest
 
 
 def puller(order: Order, log: Callable[[str], None]) -> Callable[[str], Awaitable[Image]]:
@@ -88,11 +88,11 @@ def puller(order: Order, log: Callable[[str], None]) -> Callable[[str], Awaitabl
 
     async def pull_for(device: str) -> Image:
         return await pull(
-            order.reference,
+            order.firmware.reference,
             device=device,
-            access=Access(plain_hosts=order.plain_registries, credentials=credentials(order.pull_folder)),
-            pinned=order.pinned,
-            public_key=public_key(order) if order.verify_signature else None,
+            access=Access(plain_hosts=order.firmware.plain_registries, credentials=credentials(order.folders.pull)),
+            pinned=order.firmware.pinned,
+            public_key=public_key(order) if order.firmware.verify_signature else None,
             log=log,
         )
 
@@ -116,7 +116,7 @@ def credentials(folder: Path) -> Credentials | None:
 def public_key(order: Order) -> bytes:
     """The key that must have signed the firmware; Ended(REFUSED) where it is missing, for nothing goes unchecked."""
     try:
-        return (order.signature_folder / PUBLIC_KEY_FILE).read_bytes()
+        return (order.folders.signature / PUBLIC_KEY_FILE).read_bytes()
     except OSError as error:
         raise Ended(
             Outcome.REFUSED,

@@ -56,21 +56,21 @@ async def meet(work: Work) -> Identity:
     if not work.driver.traits.protected and not order.allow_insecure:
         raise Ended(
             Outcome.REFUSED,
-            f"the protocol {order.protocol} has no protection: anybody on the network can change what the device gets;"
-            " set allowInsecure: true in the FlashJob to use it all the same",
+            f"the protocol {order.target.protocol} has no protection: anybody on the network can change what the device"
+            " gets; set allowInsecure: true in the FlashJob to use it all the same",
         )
     account.enter(Phase.INSPECT)
     account.wait_for("the device's answer")
-    device = await work.driver.inspect(order.endpoint)
+    device = await work.driver.inspect(order.target.endpoint)
     account.saw_before(device)
     kind = device.device or "it does not say what it is"
-    account.log(f"the device at {order.endpoint}: {kind}, runs {device.application} {device.version}")
+    account.log(f"the device at {order.target.endpoint}: {kind}, runs {device.application} {device.version}")
     remark_another_board(work, device)
     verdict = refusal(order, device, says_type=work.driver.traits.reports_type)
     if verdict is not None:
         raise Ended(verdict.outcome, verdict.message)
-    if order.device and not device.device:
-        account.log(f"the device does not say what it is: whether it is a {order.device} cannot be checked")
+    if order.target.device and not device.device:
+        account.log(f"the device does not say what it is: whether it is a {order.target.device} cannot be checked")
     return device
 
 
@@ -92,13 +92,15 @@ async def fetch(work: Work, device: Identity) -> Firmware:
     """Pulls the firmware and looks at it; Ended where it is damaged, for another device, or of a refused version."""
     order, account = work.order, work.account
     account.enter(Phase.FETCH)
-    account.wait_for(f"the firmware {order.reference}")
-    image = await work.pull(device.device or order.device)
+    account.wait_for(f"the firmware {order.firmware.reference}")
+    image = await work.pull(device.device or order.target.device)
     account.note(digest=image.digest)
     facts = work.driver.check(image, device)
     carried = image_version(image, facts)
     account.note(image_version=carried)
     wanted = wanted_version(order, carried)
-    if wanted != order.version:
-        account.log(f"the image carries version {carried}, the job says {order.version}: {carried} is to be proven")
+    if wanted != order.firmware.version:
+        account.log(
+            f"the image carries version {carried}, the job says {order.firmware.version}: {carried} is to be proven"
+        )
     return Firmware(image=image, facts=facts, wanted=wanted)

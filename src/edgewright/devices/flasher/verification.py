@@ -38,7 +38,7 @@ async def verify(work: Work, ending: asyncio.Future[Verdict]) -> Verdict:
     """The proof that the device runs what was asked for, or what `ending` says together with what the device runs."""
     # The other flasher is at work: whatever becomes of the device may be its doing.
     work.account.note(written=True)
-    seen = _Seen(wanted=work.order.version, before=read_note(work.order.note_folder))
+    seen = _Seen(wanted=work.order.firmware.version, before=read_note(work.order.folders.note))
     watch = asyncio.create_task(_until_proven(work, seen))
     try:
         await asyncio.wait({watch, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +75,7 @@ async def _until_proven(work: Work, seen: _Seen) -> Verdict:
 
 async def _once(work: Work, before: Identity, seen: _Seen) -> Verdict:
     try:
-        after = await work.driver.verify(work.order.endpoint, before, seen.wanted, seen.facts, work.around)
+        after = await work.driver.verify(work.order.target.endpoint, before, seen.wanted, seen.facts, work.around)
     except Ended as error:
         return Verdict(error.outcome, error.message)
     work.account.saw_after(after, rebooted=rebooted(before, after))
@@ -96,7 +96,7 @@ async def _first_answer(work: Work) -> Identity:
     work.account.wait_for("the device's answer")
     while True:
         try:
-            return await work.driver.inspect(work.order.endpoint)
+            return await work.driver.inspect(work.order.target.endpoint)
         except Ended as error:
             work.account.log(error.message)
         await work.clock.sleep(BETWEEN)
@@ -106,7 +106,7 @@ async def _at_last(work: Work, seen: _Seen, ending: Verdict) -> Verdict:
     if seen.before is None:
         return Verdict(Outcome.UNREACHABLE, f"{ending.message}: the device never answered")
     try:
-        after = await work.driver.inspect(work.order.endpoint)
+        after = await work.driver.inspect(work.order.target.endpoint)
     except Ended as error:
         return Verdict(ending.outcome, f"{ending.message}: {error.message}")
     work.account.saw_after(after, rebooted=work.account.report.rebooted or rebooted(seen.before, after))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -197,6 +198,6 @@ def test_the_program_ends_where_its_parent_is_another_one() -> None:
 def test_it_asks_the_kernel_to_die_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, ...]] = []
     libc = SimpleNamespace(prctl=lambda *given: asked.append(given))
-    monkeypatch.setattr("ctypes.CDLL", lambda *_args, **_more: libc)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_args, **_more: libc)
     helm_program.die_with(os.getppid())
     assert asked == [(1, signal.SIGKILL, 0, 0, 0)]

@@ -25,9 +25,9 @@ from tests.unit.devices.flasher.fakes import ENVIRONMENT
 )
 def test_every_spelling_of_an_endpoint_is_dialled(written: str, url: str, host: str, place: tuple[str, int]) -> None:
     assert endpoint_problem(written, local=False) is None
-    endpoint = read_order({**ENVIRONMENT, Variable.HOST_ENDPOINT: written}).endpoint
+    endpoint = read_order({**ENVIRONMENT, Variable.HOST_ENDPOINT: written}).target.endpoint
     assert (url_of(endpoint, "/info"), host_of(endpoint), place_of(endpoint, port=1337)) == (url, host, place)
 
 
 def test_what_only_a_driver_of_others_understands_is_handed_to_it_as_it_is() -> None:
-    assert read_order({**ENVIRONMENT, Variable.HOST_ENDPOINT: "usb:1-4.2:x"}).endpoint == "usb:1-4.2:x"
+    assert read_order({**ENVIRONMENT, Variable.HOST_ENDPOINT: "usb:1-4.2:x"}).target.endpoint == "usb:1-4.2:x"

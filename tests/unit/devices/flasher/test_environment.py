@@ -15,13 +15,26 @@ from tests.unit.devices.flasher.fakes import DIGEST, ENVIRONMENT, OTHER_DIGEST
 def test_the_published_environment_alone_is_an_order() -> None:
     published = ("FIRMWARE", "UUID", "HOST_ENDPOINT", "DEVICE", "APPLICATION_TYPE", "VERSION", "EXTERNAL_IP")
     order = read_order({name: ENVIRONMENT[name] for name in published})
-    assert (order.role, order.protocol, order.version_policy) == (Role.FLASH, Protocol.ESP32, VersionPolicy.IMAGE)
-    assert (order.endpoint, order.device, order.application) == ("192.0.2.7", "esp32s3", "thermo")
-    assert (order.version, order.external_address, order.uuid) == ("0.2.0", "192.0.2.200", "5f0c")
-    assert str(order.reference) == "registry.example/team/firmware:0.2.0"
-    assert (order.timeout, order.force, order.allow_insecure, order.verify_signature) == (600, False, False, False)
-    assert (str(order.tls_folder), str(order.pull_folder)) == (TLS_FOLDER, PULL_FOLDER)
-    assert str(order.signature_folder) == SIGNATURE_FOLDER
+    assert (order.role, order.target.protocol, order.firmware.version_policy) == (
+        Role.FLASH,
+        Protocol.ESP32,
+        VersionPolicy.IMAGE,
+    )
+    assert (order.target.endpoint, order.target.device, order.target.application) == ("192.0.2.7", "esp32s3", "thermo")
+    assert (order.firmware.version, order.network.external_address, order.target.uuid) == (
+        "0.2.0",
+        "192.0.2.200",
+        "5f0c",
+    )
+    assert str(order.firmware.reference) == "registry.example/team/firmware:0.2.0"
+    assert (order.timeout, order.force, order.allow_insecure, order.firmware.verify_signature) == (
+        600,
+        False,
+        False,
+        False,
+    )
+    assert (str(order.folders.tls), str(order.folders.pull)) == (TLS_FOLDER, PULL_FOLDER)
+    assert str(order.folders.signature) == SIGNATURE_FOLDER
 
 
 def test_every_variable_of_ours_is_read() -> None:
@@ -41,11 +54,15 @@ def test_every_variable_of_ours_is_read() -> None:
             "EDGEWRIGHT_TLS_FOLDER": "certificates",
         }
     )
-    assert (order.role, order.protocol, order.version_policy) == (Role.VERIFY, "smp-udp", VersionPolicy.STRICT)
-    assert (order.pinned, order.recorded, order.timeout) == (DIGEST, OTHER_DIGEST, 12.5)
-    assert (order.force, order.allow_insecure, order.verify_signature) == (True, True, True)
-    assert order.plain_registries == {"registry.example:5000", "other.example"}
-    assert order.tls_folder == Path("certificates")
+    assert (order.role, order.target.protocol, order.firmware.version_policy) == (
+        Role.VERIFY,
+        "smp-udp",
+        VersionPolicy.STRICT,
+    )
+    assert (order.firmware.pinned, order.target.recorded, order.timeout) == (DIGEST, OTHER_DIGEST, 12.5)
+    assert (order.force, order.allow_insecure, order.firmware.verify_signature) == (True, True, True)
+    assert order.firmware.plain_registries == {"registry.example:5000", "other.example"}
+    assert order.folders.tls == Path("certificates")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +118,7 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_the_attestation_service_is_found_by_its_url_or_by_kubernetes_variable(
     variables: dict[str, str], url: str
 ) -> None:
-    assert read_order({**ENVIRONMENT, **variables}).attestation == url
+    assert read_order({**ENVIRONMENT, **variables}).network.attestation == url
 
 
 @pytest.mark.parametrize(

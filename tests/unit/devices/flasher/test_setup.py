@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from edgewright.api.flash_pod import Outcome, Role, Variable
 from edgewright.devices.drivers.driver import Ended
-from edgewright.devices.flasher.environment import BadOrder, read_order
+from edgewright.devices.flasher.environment import BadOrder, Folders, Network, read_order
 from edgewright.devices.flasher.setup import (
     CERTIFICATE_FILE,
     KEY_FILE,
@@ -52,7 +52,7 @@ def tls_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_device_that_dials_back_is_heard_on_the_pods_address_alone(tls_folder: Path) -> None:
-    equipment = equip(replace(ORDER, tls_folder=tls_folder), quiet)
+    equipment = equip(replace(ORDER, folders=Folders(tls=tls_folder)), quiet)
     assert equipment.driver.protocol == "esp32"
     assert (equipment.around.listen, equipment.around.external_address) == ("127.0.0.9", "192.0.2.200")
     assert equipment.around.tls is not None
@@ -61,19 +61,19 @@ def test_a_device_that_dials_back_is_heard_on_the_pods_address_alone(tls_folder:
 
 @pytest.mark.parametrize("role", [Role.INSPECT, Role.VERIFY])
 def test_who_only_asks_needs_neither_a_key_nor_an_address(role: Role, tmp_path: Path) -> None:
-    order = replace(ORDER, role=role, tls_folder=tmp_path, listen="", external_address="")
+    order = replace(ORDER, role=role, folders=Folders(tls=tmp_path), network=Network())
     around = equip(order, quiet).around
     assert (around.listen, around.tls) == ("", None)
 
 
 def test_a_driver_that_dials_the_device_needs_no_address(tmp_path: Path) -> None:
-    order = replace(ORDER, tls_folder=tmp_path, listen="", external_address="")
+    order = replace(ORDER, folders=Folders(tls=tmp_path), network=Network())
     assert surroundings(order, FakeDriver(), quiet).tls is None
 
 
 def test_nobody_listens_where_the_pods_address_is_not_known(tls_folder: Path) -> None:
     with pytest.raises(BadOrder, match="EDGEWRIGHT_POD_IP"):
-        equip(replace(ORDER, tls_folder=tls_folder, listen=""), quiet)
+        equip(replace(ORDER, folders=Folders(tls=tls_folder), network=replace(ORDER.network, listen="")), quiet)
 
 
 def test_an_unknown_protocol_is_told_with_those_that_are_known() -> None:
@@ -113,7 +113,7 @@ def test_credentials_are_read_where_there_are_some(tmp_path: Path) -> None:
     (tmp_path / PULL_FILE).write_text('{"auths": {"registry.example": {"username": "me", "password": "hunter2"}}}')
     found = credentials(tmp_path)
     assert found is not None
-    login = found.find(ORDER.reference)
+    login = found.find(ORDER.firmware.reference)
     assert login is not None
     assert login.user == "me"
 
@@ -126,7 +126,7 @@ def test_credentials_that_are_none_are_told_by_the_name_of_their_secret(tmp_path
 
 
 def test_without_the_key_to_check_it_by_no_firmware_is_taken(tmp_path: Path) -> None:
-    order = replace(ORDER, signature_folder=tmp_path)
+    order = replace(ORDER, folders=Folders(signature=tmp_path))
     with pytest.raises(Ended, match="signaturePublicKeySecret") as caught:
         public_key(order)
     assert caught.value.outcome is Outcome.REFUSED
@@ -142,7 +142,7 @@ async def test_the_pinned_digest_is_pulled_and_not_what_the_tag_stands_for_now(t
             Variable.FIRMWARE: f"{registry.host}/team/firmware:0.2.0",
             Variable.PLAIN_REGISTRIES: registry.host,
         }
-        order = replace(read_order({**ENVIRONMENT, **changed}), pull_folder=tmp_path)
+        order = replace(read_order({**ENVIRONMENT, **changed}), folders=Folders(pull=tmp_path))
         assert (await puller(order, quiet)("esp32s3")).content == b"the second"
-        image = await puller(replace(order, pinned=first), quiet)("esp32s3")
+        image = await puller(replace(order, firmware=replace(order.firmware, pinned=first)), quiet)("esp32s3")
     assert (image.content, image.digest) == (b"the first", first)
