@@ -80,12 +80,12 @@ demo: .venv/.demo.stamp ## Flash 12 simulated devices on an embedded control pla
 
 # Both commands are lists of suites, each a target of its own; hack/suites.py runs them, and prints the table at the end.
 # A suite on real parts is added with its name in one of the lanes, its minutes in BUDGETS, and its target under "Suites".
-# What it needs goes into its target, the programs with `debian_package`; a folder that is not there yet is no suite.
+# What it needs goes into its target, the programs with `debian_package`.
 UNIT := $(if $(COVERAGE),coverage,unit)
 SERVERS_LANE := cluster conformance
-MACHINE_LANE := boards $(foreach suite,acceptance edge charts-and-flux browser,$(if $(wildcard tests/$(subst -,_,$(suite))),$(suite)))
-NEED_KUBERNETES := cluster conformance acceptance edge charts-and-flux
-BUDGETS := test=6 cluster=10 conformance=4 boards=2 acceptance=6 edge=5 charts-and-flux=5 browser=5
+MACHINE_LANE := boards acceptance edge browser
+NEED_KUBERNETES := $(SERVERS_LANE) acceptance edge
+BUDGETS := test=6 cluster=10 conformance=4 boards=2 acceptance=6 edge=5 browser=5
 NOT_HERE := $(if $(filter Linux,$(shell uname -s)),,local kubernetes $(SERVERS_LANE) $(MACHINE_LANE))
 SUITES = $(BIN)/python hack/suites.py $@ --began $(STARTED) --budgets "$(BUDGETS)" --skip "$(SKIP)" --not-here "$(NOT_HERE)"
 
@@ -178,12 +178,27 @@ e2e: boards ## The same as `make boards`.
 # One line for each program that a step of these documents runs, such as: $(call debian_package,podman,podman)
 .PHONY: acceptance
 acceptance: .venv/.verify.stamp kubernetes ## Follow the documents of acceptance step by step, with their own commands (ARGS="-k 003" runs some).
-	$(if $(wildcard tests/acceptance),$(call pytest_suite,acceptance),@echo "acceptance: there are no tests yet")
+	$(call debian_package,podman,podman runc containernetworking-plugins netavark aardvark-dns catatonit busybox-static)
+	$(call debian_package,buildah,buildah)
+	$(call debian_package,mmdebstrap,mmdebstrap)
+	$(call debian_package,docker-registry,docker-registry)
+	$(call debian_package,git,git)
+	$(call debian_package,chromium,chromium fonts-dejavu-core)
+	$(call pytest_suite,acceptance)
+
+.PHONY: edge
+edge: .venv/.verify.stamp kubernetes ## Run the tests with edge devices: agents in machines of their own, with podman (ARGS="-k fault" runs some).
+	$(call debian_package,podman,podman runc containernetworking-plugins netavark aardvark-dns catatonit busybox-static)
+	$(call debian_package,buildah,buildah)
+	$(call debian_package,nft,nftables)
+	$(call debian_package,ip,iproute2)
+	$(call debian_package,iptables,iptables)
+	$(call pytest_suite,edge)
 
 .PHONY: browser
 browser: .venv/.verify.stamp ## Run the tests that use the console as people do, with a real browser (ARGS="-k login" runs some).
-	$(if $(wildcard tests/browser),$(call debian_package,chromium,chromium))
-	$(if $(wildcard tests/browser),$(call pytest_suite,browser),@echo "browser: there are no tests yet")
+	$(call debian_package,chromium,chromium fonts-dejavu-core)
+	$(call pytest_suite,browser)
 
 ##@ Longer
 
@@ -199,7 +214,7 @@ soak: venv kubernetes ## Run what repeats or is random at length, and print the 
 			--hypothesis-seed=$$seed $(ARGS) || { code=$$?; echo "soak: FAILED with seed $$seed (repeat with: $$again)"; exit $$code; }; \
 		runs=$$((runs + 1)); test $$(date +%s) -lt $$until || break; seed=$$((seed + 1)); \
 	done; \
-	echo "soak: $(SUITE) passed with $$runs seeds, $(SEED) to $$seed"
+	echo "soak: $(SUITE) passed, runs: $$runs, seeds: $(SEED) to $$seed"
 
 .PHONY: bench
 bench: build/bench/.stamp kubernetes ## Run every benchmark against its peers and write docs/benchmarks.md (ARGS="flashjob" runs one).

@@ -110,7 +110,7 @@ docker-push: ## Push the image IMG to its registry.
 # What config/ has of each capability comes from api/capabilities.py, as the definitions come from the structs.
 manifests: config-manifests
 .PHONY: config-manifests
-config-manifests: venv
+config-manifests: venv ## Write what deploy applies, a part of `make manifests`.
 	@$(BIN)/python hack/config.py config
 
 bin/kustomize:

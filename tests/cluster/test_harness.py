@@ -50,7 +50,7 @@ def _config_map(name: str, size: int = 0) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": "x" * size}}
 
 
-def _connect(control_plane: ControlPlane, url: str, *, timeout: float = 10) -> http.client.HTTPSConnection:
+def _connect(control_plane: ControlPlane, url: str, *, timeout: float = 60) -> http.client.HTTPSConnection:
     address = urllib.parse.urlsplit(url).netloc
     return http.client.HTTPSConnection(address, context=control_plane.admin_tls, timeout=timeout)
 

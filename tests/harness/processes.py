@@ -103,7 +103,7 @@ class Process:
         """Waits until the program is ready; raises at once, with its log, when it has ended."""
         wait_until(self._ready_or_failed, timeout=timeout, what=f"{self.name} is ready, see {self.log}", interval=0.05)
 
-    def terminate(self, timeout: float = 30) -> None:
+    def terminate(self, timeout: float = PATIENCE) -> None:
         """Asks the program to end, and kills it where it has not ended in time."""
         if not self.running:
             return

@@ -60,7 +60,7 @@ def test_a_pod_has_its_own_host_name_and_finds_services_by_variables_and_names(o
     body = {"metadata": {"name": "names", "labels": {"app": "ring"}}, "spec": spec}
     own_plane.request("POST", "/api/v1/namespaces/default/pods", body)
     address = seen(own_plane, "names", "Succeeded")["status"]["podIP"]
-    name, port, found = own_plane.kubectl("logs", "names").stdout.splitlines()
+    name, port, found = log_of(own_plane, "names").splitlines()
     assert (name, port, found.split()[0]) == ("one", "80", address)
     assert os.uname().nodename != "one"
 

@@ -138,3 +138,10 @@ def test_help_knows_hyphens_and_the_files_that_the_makefile_includes(tmp_path: P
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"))
     printed = subprocess.run(["make"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert re.search(r"^More\n  docker-build +Build an image\.$", printed, flags=re.MULTILINE)
+
+
+def test_what_make_test_runs_needs_no_program_that_is_not_there() -> None:
+    """kubectl and what Debian has belong to suites of `make verify`."""
+    wanted = re.compile(r"\.kubectl\(|programs\.(program|directory)\(|apt-get")
+    suites = [path for room in ("unit", "local") for path in (ROOT / "tests" / room).rglob("*.py")]
+    assert [name_of(path) for path in suites if path != Path(__file__) and wanted.search(path.read_text())] == []

@@ -279,7 +279,7 @@ async def socket_server(*answers: bytes) -> AsyncIterator[SocketServer]:
 
 
 async def until(
-    condition: Callable[[], object], *, clock: VirtualClock | None = None, step: float = 0.1, seconds: float = 10
+    condition: Callable[[], object], *, clock: VirtualClock | None = None, step: float = 0.1, seconds: float = 60
 ) -> None:
     """Waits for I/O to make the condition true; with a clock, virtual time goes on in steps meanwhile."""
     async with asyncio.timeout(seconds):

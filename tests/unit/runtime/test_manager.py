@@ -337,7 +337,7 @@ async def test_a_signal_drains_a_process(number: signal.Signals) -> None:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            await until(lambda: any(asked.path == "/goodbye" for asked in server.asked), seconds=30)
+            await until(lambda: any(asked.path == "/goodbye" for asked in server.asked))
             process.send_signal(number)
             go.set()
             async with asyncio.timeout(30):

@@ -63,7 +63,7 @@ def device(name: str, /, **spec: Any) -> dict[str, Any]:
     }
 
 
-async def eventually(look: Callable[[], Awaitable[T | None]], *, seconds: float = 20) -> T:
+async def eventually(look: Callable[[], Awaitable[T | None]], *, seconds: float = 60) -> T:
     """What a look at the server answers, as soon as it is something true."""
     async with asyncio.timeout(seconds):
         while True:

@@ -16,6 +16,8 @@ from edgewright.devices.simulated.journal import Did
 from tests.unit.devices.drivers.conftest import Keys
 from tests.unit.devices.drivers.scripted import QUICK, Around
 
+# A simulated device answers, dials and introduces itself when the machine lets it.
+PATIENT = replace(QUICK, ask=60.0, onboard=60.0, dial=60.0, introduction=60.0, turn=60.0)
 IMAGE = Image(content=esp_image(version="0.2.0", project="thermometer", size=400_000), digest="sha256:1")
 
 
@@ -38,7 +40,7 @@ async def test_a_simulated_device_is_flashed_and_watched(
     own = around.address.replace("127.46.", "127.32.")
     faults = [parse_fault(f"{fault}=1")] if fault else []
     times = Times(scale=0.02, booting=8.0)
-    driver = Esp32(timing=replace(QUICK, reboot=10.0 if restarted else 0.5, settle=0.2))
+    driver = Esp32(timing=replace(PATIENT, reboot=10.0 if restarted else 0.5, settle=0.2))
     async with Fleet(
         count=1, pinned=keys.pem, faults=faults, times=times, first_address=own, port=0, tells_boot=tells_boot
     ) as fleet:
@@ -56,7 +58,7 @@ async def test_a_device_that_takes_long_for_what_was_sent_is_not_cut_off(keys: K
     around = Around(keys.server)
     own = around.address.replace("127.46.", "127.32.")
     image = Image(content=esp_image(version="0.2.0", project="thermometer", size=512 << 10), digest="sha256:1")
-    driver = Esp32(timing=replace(QUICK, stall=3.0, farewell=0.8))
+    driver = Esp32(timing=replace(PATIENT, stall=3.0, farewell=0.8))
     async with Fleet(
         count=1,
         pinned=keys.pem,

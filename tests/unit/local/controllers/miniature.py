@@ -327,7 +327,7 @@ async def controlled(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def until(condition: Callable[[], object], *, seconds: float = 10) -> None:
+async def until(condition: Callable[[], object], *, seconds: float = 60) -> None:
     """Waits for requests under way to make the condition true."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - nobody tells when it may be true
