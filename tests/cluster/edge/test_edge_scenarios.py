@@ -115,7 +115,7 @@ async def test_the_three_workflows_of_the_document(api_server: ApiServer, namesp
 
         async def claimed() -> bool:
             found = await asyncio.to_thread(stage.get, "edgedevice", NAME)
-            return found["status"].get("dataObc") == NAME
+            return bool(found["status"].get("dataObc") == NAME)
 
         await eventually(claimed, what="the status names the claim")
         assert Provisioner(api_server, namespace).fill() == [NAME]

@@ -135,9 +135,8 @@ def values(schema: JsonSchema) -> st.SearchStrategy[Any]:
     if "properties" in schema:
         fields = {name: values(field) for name, field in schema["properties"].items()}
         # A list that is merged by type cannot hold an entry without one: the server needs it to find the entry.
-        keys = {
-            name: fields.pop(name) for name in ("type", "status") if {"type", "lastTransitionTime"} <= fields.keys()
-        }
+        merged = {"type", "lastTransitionTime"} <= fields.keys()
+        keys = {name: fields.pop(name) for name in ("type", "status") if merged}
         strategy: st.SearchStrategy[Any] = st.fixed_dictionaries(keys, optional=fields)
     elif schema.get("type") == "array":
         strategy = st.lists(values(schema["items"]), max_size=4)

@@ -105,7 +105,7 @@ def test_what_was_typed_reaches_the_gateway(monkeypatch: pytest.MonkeyPatch) -> 
         seen.append(settings)
 
     monkeypatch.setattr(gateway, "serve", serve)
-    monkeypatch.setattr(gateway.config, "load", lambda **_: config.Config(server="https://x", namespace="flotta"))
+    monkeypatch.setattr(config, "load", lambda **_: config.Config(server="https://x", namespace="flotta"))
     gateway.gateway(port=1, name=["gateway.example"], allow_namespace=["plant"], certificate_days=7)
     (made,) = seen
     assert (made.namespace, made.port, made.device_days, made.namespaces) == ("flotta", 1, 7, ("plant",))
@@ -176,7 +176,7 @@ def test_a_host_that_is_not_in_the_certificate_is_told_which_name_is(
         return CA, REGISTRATION, {"project-flotta.io", "127.0.0.1", "::1"}
 
     monkeypatch.setattr(edge, "_read", read)
-    monkeypatch.setattr(edge.config, "load", lambda **_: config.Config(server="https://x"))
+    monkeypatch.setattr(config, "load", lambda **_: config.Config(server="https://x"))
     edge.bundle(tmp_path / "bundle", server=server)
     written = (tmp_path / "bundle" / "config.toml").read_text().splitlines()
     assert [each for each in written if each.startswith("server")] == lines

@@ -46,7 +46,8 @@ HARDWARE = {
 
 def settings(**given: Any) -> GatewaySettings:
     """Settings of a gateway on this machine; what it reads of Secrets, it reads again at once."""
-    return GatewaySettings(**{"namespace": NAMESPACE, "host": "127.0.0.1", "port": 0, "sources_every": 0.0} | given)
+    usual: dict[str, Any] = {"namespace": NAMESPACE, "host": "127.0.0.1", "port": 0, "sources_every": 0.0}
+    return GatewaySettings(**usual | given)
 
 
 @asynccontextmanager
