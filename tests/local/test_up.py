@@ -115,7 +115,7 @@ def test_merge_adds_a_context_and_keeps_what_is_there(tmp_path: Path) -> None:
         assert "  kubectl --context edgewright get namespaces\n" in running.said
         assert "default" in namespaces(config, context="edgewright")
     merged = yaml.safe_load(config.read_text())
-    assert (merged["current-context"], merged["x-mine"], mode(config)) == ("work", 1, 0o640)
+    assert (merged["current-context"], merged["x-mine"], mode(config)) == ("work", 1, 0o600)
     assert [context["name"] for context in merged["contexts"]] == ["work", "edgewright"]
 
 
