@@ -34,7 +34,8 @@ def _nothing_installed(server: ApiServer) -> Iterator[None]:
 
 
 def install(server: ApiServer, *options: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return edgewright("crds", "install", "--kubeconfig", kubeconfig or server.kubeconfig, *options, timeout=120)
+    command = ("crds", "install", "--controllers", "flashjob", "--kubeconfig", kubeconfig or server.kubeconfig)
+    return edgewright(*command, *options, timeout=120)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
@@ -82,7 +83,8 @@ def test_what_somebody_else_changed_is_put_right_and_objects_stay(server: ApiSer
 
 
 def test_what_kubectl_installed_is_taken_over(server: ApiServer) -> None:
-    server.kubectl("apply", "--server-side", "-f", "-", input=said(edgewright("crds", "print")))
+    printed = said(edgewright("crds", "print", "--controllers", "flashjob"))
+    server.kubectl("apply", "--server-side", "-f", "-", input=printed)
     assert said(install(server)) == f"{NAME} unchanged\n{OTHER} unchanged\n"
     change_a_description(server)
     assert said(install(server)) == f"{NAME} configured\n{OTHER} unchanged\n"
