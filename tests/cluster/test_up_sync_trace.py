@@ -40,7 +40,8 @@ def strace() -> str:
 def traced(strace: str, data: Path, port: int, trace: Path) -> Iterator[None]:
     """`edgewright up` as our own child, with its system calls in a file."""
     tracing = [strace, "-D", "-f", "-yy", "-s", "0", "-e", f"trace={CALLS}", "-o", str(trace)]
-    serving = [str(PROGRAM), "up", "--data", str(data), "--listen", f"127.0.0.1:{port}", "--no-node"]
+    serving = [str(PROGRAM), "up", "--data", str(data), "--listen", f"127.0.0.1:{port}"]
+    serving += ["--no-node", "--no-operator"]  # which would write by themselves, at any time
     process = subprocess.Popen(
         [*tracing, *serving], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(HOME=str(data))
     )

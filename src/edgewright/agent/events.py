@@ -15,7 +15,7 @@ from edgewright.runtime import logs
 _log = logs.get("agent.events")
 
 MAX_WAITING: Final = 100
-"""Events that wait while the gateway is away; the oldest go first."""
+"""Events that wait while the gateway is unavailable; the oldest go first."""
 MAX_SENT: Final = 32
 _MAX_TEXT: Final = 1000
 

@@ -1,7 +1,7 @@
 """The agent's side of the gateway's HTTP API: messages out, configuration and commands in, over mutual TLS.
 
 `Agent` and `registration` call it. Each request presents either the registration certificate or the device's own, has a
-time limit, and is sent once: what to do about a refusal or a gateway that is away is decided by the caller.
+time limit, and is sent once: what to do about a refusal or a gateway that is unavailable is decided by the caller.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_RETRY_AFTER: Final = 3600.0
 
 
 class GatewayUnavailable(Exception):
-    """No answer from the gateway: it is away, slow, or something in between is."""
+    """No answer from the gateway: it is unavailable, slow, or something in between is."""
 
 
 class CertificateRefused(GatewayUnavailable):

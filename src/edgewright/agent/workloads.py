@@ -65,7 +65,7 @@ class Workloads:
         self._ports: dict[str, tuple[Port, ...]] = {}
 
     async def apply(self, configuration: DeviceConfigurationMessage) -> bool:
-        """One pass; True where everything is as it must be now. PodmanUnavailable where podman is away."""
+        """One pass; True where everything is as it must be now. PodmanUnavailable where podman is unavailable."""
         wanted, bad = self._manifests(configuration)
         pods = await self._podman.pods()
         actions = plan(wanted, pods, device=self._device, keep=bad)

@@ -194,7 +194,7 @@ async def _discover_all(client: Client) -> list[Kind]:
                 try:
                     for kind in await _kinds_in(client, group.name, version):
                         found.setdefault(kind.plural, kind)
-                except (NotFound, ServiceUnavailable):  # an aggregated API whose server is away
+                except (NotFound, ServiceUnavailable):  # an aggregated API whose server is unavailable
                     continue
         return list(found.values())
 

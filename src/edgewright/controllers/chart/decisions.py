@@ -14,7 +14,7 @@ from edgewright.controllers.chart.releases import DEPLOYED, FAILED, UNINSTALLED,
 
 FIRST_RETRY: Final = 10.0
 """Seconds after which a failed release is tried again; they double with every further failure."""
-LONGEST_RETRY: Final = 600.0
+MAX_RETRY: Final = 600.0
 FOREIGN_PATIENCE: Final = 300.0
 """So long somebody else's action on a release may be under way before it counts as left behind."""
 
@@ -90,7 +90,7 @@ def _of_ended(wanted: Wanted, history: Sequence[Revision], now: float) -> Step:
     if newest.status == FAILED and same:
         wait = newest.modified + retry_after(failures(wanted, history)) - now
         if wait > 0:
-            return Wait(min(wait, LONGEST_RETRY), "the release failed and is tried again")
+            return Wait(min(wait, MAX_RETRY), "the release failed and is tried again")
         return Upgrade(newest.version + 1, "the last attempt failed")
     return Upgrade(newest.version + 1, _difference(wanted, newest))
 
@@ -107,7 +107,7 @@ def failures(wanted: Wanted, history: Sequence[Revision]) -> int:
 
 def retry_after(failed: int) -> float:
     """How long to wait after so many failures in a row."""
-    return float(min(FIRST_RETRY * 2 ** max(0, failed - 1), LONGEST_RETRY)) if failed else 0.0
+    return float(min(FIRST_RETRY * 2 ** max(0, failed - 1), MAX_RETRY)) if failed else 0.0
 
 
 def _of_pending(newest: Revision, now: float) -> Step:

@@ -320,8 +320,8 @@ def _containers(
         }
         variables[Variable.CHECK] = _truth(claim.check)  # only what inspects reads it
         others = {"initContainers": [ours(INSPECT_CONTAINER, Role.INSPECT)]}
-    beside = [] if own_flasher(job.spec, settings) else [ours(VERIFY_CONTAINER, Role.VERIFY)]
-    containers: RawObject = {**others, "containers": [main, *beside]}
+    sidecars = [] if own_flasher(job.spec, settings) else [ours(VERIFY_CONTAINER, Role.VERIFY)]
+    containers: RawObject = {**others, "containers": [main, *sidecars]}
     if template.resources:
         # A quota refuses a Pod of which one container has none.
         for container in (each for those in containers.values() for each in those):

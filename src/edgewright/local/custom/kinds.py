@@ -225,9 +225,9 @@ class CustomRules(Rules):
         ]
         if wrong:
             return wrong
-        beside: list[Cause] = []
+        further: list[Cause] = []
         if self._scale is not None:
-            beside = replicas_faults(obj, self._scale, status_only=write.subresource == "status")
+            further = replicas_faults(obj, self._scale, status_only=write.subresource == "status")
         overlooked: list[str] = []
         self._overlooked = (obj, overlooked)
         return self._schema.validate(
@@ -235,7 +235,7 @@ class CustomRules(Rules):
             old,
             subresource=write.subresource,
             warnings=overlooked,
-            beside=beside,
+            further=further,
             blocked=not (obj.get("metadata") or {}).get("name"),
         )
 

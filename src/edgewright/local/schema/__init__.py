@@ -69,21 +69,21 @@ class Compiled:
         *,
         subresource: str = "",
         warnings: list[str] | None = None,
-        beside: Sequence[Cause] = (),
+        further: Sequence[Cause] = (),
         blocked: bool = False,
     ) -> list[Cause]:
         """What is wrong with the values of an object; of an update only what it changes is held against it.
 
         For a write of the status only that is compared with the schema, though rules see the whole. A rule that an
-        unchanged part breaks is added to `warnings`. What else was found wrong with values is told `beside` the
+        unchanged part breaks is added to `warnings`. What else was found wrong with values is told together with the
         rest, and an object that is `blocked`, by something that is told elsewhere, is not shown to rules.
         """
         with _not_too_deep():
             pair = None if old is None else Pair(obj, old, self._root)
             if subresource == "status":
-                found = [*self._status_faults(obj, old), *beside]
+                found = [*self._status_faults(obj, old), *further]
             else:
-                found = [*values.check(obj, self._root, pair), *beside, *embedded.embedded_faults(obj, self._root)]
+                found = [*values.check(obj, self._root, pair), *further, *embedded.embedded_faults(obj, self._root)]
             # A list that had duplicates before may keep them.
             twice = listtypes.duplicates(obj, self._root)
             if twice and not (old is not None and listtypes.duplicates(old, self._root)):

@@ -28,11 +28,11 @@ class Definitions:
         name = _reference(schema)
         if name is None:
             return Node(schema, self)
-        # What stands beside a reference, a default mostly, holds at this place and others like it only.
-        beside = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", "description")}
-        key = f"{name} {compact(beside)}" if beside else name
+        # What stands next to a reference, a default mostly, holds at this place and others like it only.
+        siblings = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", "description")}
+        key = f"{name} {compact(siblings)}" if siblings else name
         if key not in self._nodes:
-            self._nodes[key] = Node({**self._schemas.get(name, _NOTHING), **beside}, self)
+            self._nodes[key] = Node({**self._schemas.get(name, _NOTHING), **siblings}, self)
         return self._nodes[key]
 
 

@@ -7,7 +7,7 @@ import pytest
 from edgewright.controllers.chart.decisions import (
     FIRST_RETRY,
     FOREIGN_PATIENCE,
-    LONGEST_RETRY,
+    MAX_RETRY,
     Install,
     Purge,
     Settled,
@@ -65,7 +65,7 @@ def test_a_step_follows_from_what_is_stored(history: list[Revision], now: float,
 def test_a_clock_that_is_behind_makes_nobody_wait_for_ever() -> None:
     step = decide(WANTED, [revision(1, "failed")], now=0.0)
     assert isinstance(step, Wait)
-    assert step.seconds == LONGEST_RETRY
+    assert step.seconds == MAX_RETRY
 
 
 def test_only_failures_in_a_row_at_what_is_wanted_count() -> None:
@@ -75,4 +75,4 @@ def test_only_failures_in_a_row_at_what_is_wanted_count() -> None:
 
 
 def test_the_wait_doubles_up_to_a_limit() -> None:
-    assert [retry_after(each) for each in (0, 1, 2, 3, 20)] == [0.0, 10.0, 20.0, 40.0, LONGEST_RETRY]
+    assert [retry_after(each) for each in (0, 1, 2, 3, 20)] == [0.0, 10.0, 20.0, 40.0, MAX_RETRY]
