@@ -18,7 +18,7 @@ class Line:
     """A client, the proxy, and the server behind it, over which a first byte has gone."""
 
     def __init__(self, listener: socket.socket, proxy: Proxy) -> None:
-        self.client = socket.create_connection(("127.0.0.1", proxy.port), timeout=30)
+        self.client = socket.create_connection(("127.0.0.1", proxy.port), timeout=120)
         self.server, _ = listener.accept()
         self.server.settimeout(30)
         self.client.sendall(b".")
@@ -143,7 +143,7 @@ def test_a_slow_proxy_takes_its_time(proxy: Proxy, line: Line) -> None:
 
 def test_a_dead_target_is_a_reset(proxy: Proxy, listener: socket.socket) -> None:
     listener.close()
-    with pytest.raises(ConnectionResetError), socket.create_connection(("127.0.0.1", proxy.port), timeout=30) as client:
+    with pytest.raises(ConnectionResetError), socket.create_connection(("127.0.0.1", proxy.port), timeout=120) as client:
         client.recv(1)
 
 
@@ -166,7 +166,7 @@ def _read_until_cut(stream: http.client.HTTPResponse) -> bytes:
 def test_a_watch_is_cut_in_mid_line(cluster: ControlPlane, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     with cluster.proxy() as proxy:
-        connection = http.client.HTTPSConnection("127.0.0.1", proxy.port, context=cluster.admin_tls, timeout=30)
+        connection = http.client.HTTPSConnection("127.0.0.1", proxy.port, context=cluster.admin_tls, timeout=120)
         version = cluster.request("GET", path)["metadata"]["resourceVersion"]
         connection.request("GET", f"{path}?watch=1&resourceVersion={version}")
         watch = connection.getresponse()

@@ -26,7 +26,7 @@ OBJECTS = "/apis/local-crds.example.io/v1/namespaces/default/widgets?dryRun=All&
 
 def answered(cluster: ControlPlane, method: str, path: str, body: Any) -> tuple[int, dict[str, Any]]:
     """What the real server answers."""
-    connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=cluster.admin_tls, timeout=30)
+    connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=cluster.admin_tls, timeout=120)
     try:
         connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()

@@ -25,7 +25,7 @@ GROUP = samples.GROUP
 
 def fetched(cluster: ControlPlane, path: str, accept: str = "application/json") -> Any:
     """A document of the real server, None where there is none."""
-    connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=cluster.admin_tls, timeout=30)
+    connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=cluster.admin_tls, timeout=120)
     try:
         connection.request("GET", path, headers={"Accept": accept})
         answer = connection.getresponse()

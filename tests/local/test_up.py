@@ -51,7 +51,7 @@ def answer(url: str, ca: Path, *, token: str = "") -> tuple[int, Any]:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     context = ssl.create_default_context(cafile=ca)
     try:
-        with urllib.request.urlopen(request, context=context, timeout=30) as response:
+        with urllib.request.urlopen(request, context=context, timeout=120) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -317,7 +317,7 @@ class Stage:
                 return False
             return not await self.pods() and not await self.services()
 
-        await wait_until_async(free, what=f"{devices} are free and nothing is left", timeout=30)
+        await wait_until_async(free, what=f"{devices} are free and nothing is left", timeout=120)
 
 
 @asynccontextmanager

@@ -225,7 +225,7 @@ async def test_devices_without_an_address_starve_nobody_and_all_are_flashed_once
             async def all_have_waited() -> bool:
                 return all([await has_waited(name) for name in names])
 
-            await wait_until_async(all_have_waited, what="each has had the only place", timeout=30)
+            await wait_until_async(all_have_waited, what="each has had the only place", timeout=120)
 
             async def says_so() -> bool:
                 job = await found(on, "job")
@@ -233,12 +233,12 @@ async def test_devices_without_an_address_starve_nobody_and_all_are_flashed_once
                 shown = [each.message for each in job.status.devices if each.state == DeviceState.WAITING]
                 return ready is not None and ready.reason == "NoAddress" and any("no address for" in s for s in shown)
 
-            await wait_until_async(says_so, what="the job says what is missing", timeout=30)
+            await wait_until_async(says_so, what="the job says what is missing", timeout=120)
 
             async def dialled() -> bool:
                 return bool((await on.status("dialled")).records)
 
-            await wait_until_async(dialled, what="a device that needs no address is flashed meanwhile", timeout=30)
+            await wait_until_async(dialled, what="a device that needs no address is flashed meanwhile", timeout=120)
             on.node.addresses.append("127.40.0.1")
             job = await ended(on, "job")
             await on.settled(*names)

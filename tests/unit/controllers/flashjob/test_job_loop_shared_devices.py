@@ -57,7 +57,7 @@ def over(on: Stage, name: str, phase: str = "Completed") -> Callable[[], Awaitab
 
 
 async def ended(on: Stage, name: str, phase: str = "Completed") -> FlashJob:
-    await wait_until_async(over(on, name, phase), what=f"{name} is {phase}", timeout=30)
+    await wait_until_async(over(on, name, phase), what=f"{name} is {phase}", timeout=120)
     return await found(on, name)
 
 
@@ -100,7 +100,7 @@ async def test_a_job_that_is_deleted_in_mid_flash_ends_its_pods_and_leaves_nothi
                     return True
                 return False
 
-            await wait_until_async(gone, what="the job is gone", timeout=30)
+            await wait_until_async(gone, what="the job is gone", timeout=120)
             await on.settled("d1")
         assert len(on.node.ran) == 1
 

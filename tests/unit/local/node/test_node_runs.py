@@ -81,7 +81,7 @@ def phase(api: FakeApi, name: str = "pod") -> str:
 
 async def until(api: FakeApi, condition: Callable[[RawObject], object], *, what: str, name: str = "pod") -> RawObject:
     try:
-        await wait_until_async(lambda: bool(condition(api.pod(name))), what=what, timeout=30)
+        await wait_until_async(lambda: bool(condition(api.pod(name))), what=what, timeout=120)
     except AssertionError as error:
         raise AssertionError(f"{error}: {api.pod(name)['status']}") from None
     return api.pod(name)
