@@ -143,7 +143,7 @@ def test_a_slow_proxy_takes_its_time(proxy: Proxy, line: Line) -> None:
 
 def test_a_dead_target_is_a_reset(proxy: Proxy, listener: socket.socket) -> None:
     listener.close()
-    with pytest.raises(ConnectionResetError), socket.create_connection(("127.0.0.1", proxy.port), timeout=120) as client:
+    with pytest.raises(ConnectionResetError), socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
         client.recv(1)
 
 
