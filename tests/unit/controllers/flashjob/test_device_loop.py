@@ -212,7 +212,8 @@ async def test_a_device_whose_status_is_lost_in_mid_flash_is_not_flashed_twice(t
 async def test_a_pod_that_nobody_starts_fails_its_attempt_with_a_reason_and_blocks_nobody(tmp_path: Path) -> None:
     settings = replace(QUICK, timing=Timing(first_backoff=0.01, start_grace=0.0, grace=1))
     async with plane(tmp_path) as config, stage(config, starting=False) as on:
-        await on.claim(await on.job("job", "d1", retries=0, timeout_seconds=1), await on.device("d1"))
+        # Long enough for an address on a busy machine: a claim without one steps back, and here nobody takes it again.
+        await on.claim(await on.job("job", "d1", retries=0, timeout_seconds=8), await on.device("d1"))
         async with operating(config, settings=settings):
             await on.settled("d1")
         (record,) = (await on.status("d1")).records
