@@ -42,6 +42,7 @@ from edgewright.api.edge_protocol import (
 from edgewright.api.edgedevice import ComponentMetrics, DeviceSettings, EdgeDevice, NameReference
 from edgewright.api.edgeworkload import EdgeWorkload
 from edgewright.gateway.objects import ConfigMap, Secret
+from edgewright.runtime import yaml_loader
 
 PERIOD: Final = 60
 """Seconds between two heartbeats, where nothing else is said."""
@@ -329,7 +330,7 @@ def _allow_list(reference: NameReference | None, sources: Sources) -> MetricsAll
     where = f"ConfigMap {reference.name}"
     text = _value(_config_map(sources, reference.name).data, _METRICS_LIST, where)
     try:
-        names = yaml.safe_load(text)["names"]
+        names = yaml_loader.load(text)["names"]
     except (yaml.YAMLError, TypeError, KeyError):
         names = None
     if not isinstance(names, list):

@@ -14,6 +14,7 @@ from typing import Any, Final
 import yaml
 
 from edgewright.controllers.minicluster.curve import FILE_NAME, is_certificate
+from edgewright.runtime import yaml_loader
 
 _MANIFEST: Final = re.compile(r"""^[\s{]*["']?(apiVersion|kind)["']?\s*:""", re.MULTILINE)
 _TLS: Final = "kubernetes.io/tls"
@@ -60,7 +61,7 @@ def _manifest(config: str) -> dict[str, Any] | None:
     if not _MANIFEST.search(config):
         return None
     try:
-        loaded = yaml.safe_load(config)
+        loaded = yaml_loader.load(config)
     except yaml.YAMLError:
         raise BadText("looks like a manifest and is not valid YAML: correct it, or give the text itself") from None
     return loaded if isinstance(loaded, dict) and "kind" in loaded else None
