@@ -18,6 +18,9 @@ ARGS ?=
 SKIP ?=
 # How long `make soak` goes on with one seed after the other; 0: each test once.
 MINUTES ?= 0
+# Whether root lets targets install Debian packages: yes, no, or else somebody at a terminal is asked, and a build machine
+# (CI is set, or there is no terminal) means yes: make acceptance EDGEWRIGHT_APT=yes
+export EDGEWRIGHT_APT ?=
 # Of the long random tests; a printed seed repeats a run: make soak SEED=7
 ifndef SEED
 SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
@@ -25,44 +28,37 @@ endif
 
 BIN := .venv/bin
 BENCH := build/bench/bin
+# What `make web` builds: part of every wheel, sdist and image.
+PAGE := src/edgewright/console/static/index.html
 STARTED := $(shell date +%s)
 
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/hypothesis
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
+# Images of Python set it. Without what was compiled before, each of hundreds of processes compiles our modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
-# A virtual environment in $(1). Debian ships Python without the part that makes one: root gets it, others are told how.
+# A virtual environment in $(1). Debian ships Python without the part that makes one: root gets it where that is
+# agreed to (hack/debian_package.sh), others are told how.
 define virtual_environment
 	@test -n "$(PYTHON)" || { echo "make: Edgewright needs Python 3.11 or newer and found none: install it, or name it with make PYTHON=/path/to/python3" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
 		package="python$$("$(PYTHON)" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"; \
-		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
-			echo "$(1): installing $$package, which $(PYTHON) needs to make virtual environments"; \
-			DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends "$$package" >/dev/null \
-			|| { apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends "$$package" >/dev/null; }; \
-		else \
-			echo "make: $(PYTHON) cannot make virtual environments: install its venv module (on Debian and Ubuntu: apt-get install $$package)" >&2; exit 1; \
-		fi; }
+		hack/debian_package.sh "$(1)" "the venv module of $(PYTHON)" "$$package"; }
 	@echo "$(1): setting up a virtual environment with $$("$(PYTHON)" --version) ..."
-	@"$(PYTHON)" -m venv $(1)
+	@"$(PYTHON)" hack/environment.py $(1)
 endef
 
-# The program $(1), which Debian has in the package $(2): root gets it, others are told how.
+# The program $(1), which Debian has in the package $(2): root gets it where that is agreed to, others are told how.
 define debian_package
-	@command -v $(1) >/dev/null || { \
-		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
-			echo "$@: installing $(2)"; install="apt-get install --yes --quiet=2 --no-install-recommends -o DPkg::Lock::Timeout=600"; \
-			DEBIAN_FRONTEND=noninteractive $$install $(2) >/dev/null \
-			|| { apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive $$install $(2) >/dev/null; }; \
-		else \
-			echo "make $@: $(1) is needed: install it (on Debian and Ubuntu: apt-get install $(2))" >&2; exit 1; \
-		fi; }
+	@command -v $(1) >/dev/null || hack/debian_package.sh $@ $(1) $(2)
 endef
 
-# The tests in tests/$(1), with the report by which skipped ones are found; ARGS="-k lease" runs some.
+# The tests in tests/$(1), with the report by which skipped and failed ones are found; ARGS="-k lease" runs some.
+# A report is named SUITE.xml or SUITE-part.xml.
 define pytest_suite
 	@mkdir -p build/reports
-	$(BIN)/pytest tests/$(1) -m "not soak" --junitxml=build/reports/$(1).xml $(ARGS)
+	$(BIN)/pytest tests/$(1) -m "not soak" --junitxml=build/reports/$@.xml $(ARGS)
 endef
 
 ##@ Everyday
@@ -73,31 +69,42 @@ help: ## Print this list.
 	awk -v bold="$$bold" -v cyan="$$cyan" -v plain="$$plain" 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s%s%s\n", bold, substr($$0, 5), plain } \
 		/^[a-z0-9-]+:.*## / { printf "  %s%-15s%s %s\n", cyan, $$1, plain, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nRoot is asked before Debian packages are installed; EDGEWRIGHT_APT=yes or =no answers, and so does CI or no terminal: yes.\n'
 
+# `make demo --keep` leaves it running, with the console's page: make takes the word as its own -k, and so do we.
+KEEP ?= $(findstring k,$(filter-out --%,$(firstword $(MAKEFLAGS))))
 .PHONY: demo
-demo: .venv/.demo.stamp ## Flash 12 simulated devices on an embedded control plane and show what was proven: under a minute.
-	@$(BIN)/edgewright demo
+demo: .venv/.demo.stamp ## Roll firmware out to 12 simulated devices on an embedded control plane and show what was proven: under a minute.
+	@$(if $(KEEP),$(MAKE) web)
+	@$(BIN)/edgewright demo $(if $(KEEP),--keep)
 
 # Both commands are lists of suites, each a target of its own; hack/suites.py runs them, and prints the table at the end.
 # A suite on real parts is added with its name in one of the lanes, its minutes in BUDGETS, and its target under "Suites".
 # What it needs goes into its target, the programs with `debian_package`.
 UNIT := $(if $(COVERAGE),coverage,unit)
-SERVERS_LANE := cluster conformance
-MACHINE_LANE := boards acceptance edge browser
-NEED_KUBERNETES := $(SERVERS_LANE) acceptance edge
-BUDGETS := test=6 cluster=10 conformance=4 boards=2 acceptance=6 edge=5 browser=5
-NOT_HERE := $(if $(filter Linux,$(shell uname -s)),,local kubernetes $(SERVERS_LANE) $(MACHINE_LANE))
+SERVERS_LANE := cluster flash conformance
+MACHINE_LANE := boards acceptance edge node images browser
+LANES := $(SERVERS_LANE) $(MACHINE_LANE)
+NEED_KUBERNETES := cluster conformance edge flash
+# These build images, or open the page: it is built before the lanes, so that no two of them build it at once.
+NEED_THE_PAGE := images browser acceptance node
+BUDGETS := test=6 cluster=10 flash=8 conformance=4 boards=2 acceptance=6 edge=10 browser=5 images=8 node=8
+NOT_HERE := $(if $(filter Linux,$(shell uname -s)),,local kubernetes $(LANES))
+# What the suites may install: asked for before they run side by side, where nobody sees a question.
+DEBIAN_PROGRAMS = $(shell grep '^	' Makefile | grep -o 'debian_package,[^,]*' | cut -d , -f 2 | sort -u)
 SUITES = $(BIN)/python hack/suites.py $@ --began $(STARTED) --budgets "$(BUDGETS)" --skip "$(SKIP)" --not-here "$(NOT_HERE)"
 
 .PHONY: test
-test: venv ## Run lint and the suites that need nothing but Python, and print how long each took: some four minutes.
+test: venv ## Run lint and the suites that need nothing but Python, and print how long each took: four to six minutes on two cores.
 	@$(SUITES) --lane "$(UNIT)" --lane "lint local"
 
 .PHONY: verify
 verify: export COVERAGE := 1
 verify: .venv/.verify.stamp ## Run `make test`, with coverage, and every suite on real parts (SKIP="cluster" leaves suites out).
-	@$(SUITES) --first "test kubernetes" --lane "$(SERVERS_LANE)" --lane "$(MACHINE_LANE)" \
-		--needs "$(NEED_KUBERNETES:%=%=kubernetes)"
+	@EDGEWRIGHT_APT=$$(hack/debian_package.sh --consent $(DEBIAN_PROGRAMS)) && export EDGEWRIGHT_APT && \
+	$(SUITES) --first "test kubernetes web" --lane "$(SERVERS_LANE)" --lane "$(MACHINE_LANE)" \
+		--last acceptance-page \
+		--needs "$(NEED_KUBERNETES:%=%=kubernetes) $(NEED_THE_PAGE:%=%=kubernetes,web) acceptance-page=test,unit,coverage,cluster,flash,acceptance,edge"
 
 .PHONY: format
 format: venv ## Format the code and fix what ruff can fix.
@@ -118,10 +125,10 @@ define unit_suite
 	@mkdir -p build/reports; code=0; rooms="local controllers cli devices"; \
 	echo "side by side: the tests of $$rooms, whose output comes afterwards, and the rest"; \
 	run() { name=$$1; shift; $(1) "$$@" -m "not soak" --junitxml=build/reports/$$name.xml; }; \
-	others=; for room in $$rooms; do run unit-$$room tests/unit/$$room >build/reports/unit-$$room.log 2>&1 & others+=" $$!"; done; \
-	run unit tests/unit $$(printf -- '--ignore=tests/unit/%s ' $$rooms) || code=$$?; \
+	others=; for room in $$rooms; do run $@-$$room tests/unit/$$room >build/reports/$@-$$room.log 2>&1 & others+=" $$!"; done; \
+	run $@ tests/unit $$(printf -- '--ignore=tests/unit/%s ' $$rooms) || code=$$?; \
 	for each in $$others; do wait $$each || code=$$?; done; \
-	for room in $$rooms; do cat build/reports/unit-$$room.log; done; exit $$code
+	for room in $$rooms; do cat build/reports/$@-$$room.log; done; exit $$code
 endef
 
 .PHONY: unit
@@ -143,21 +150,33 @@ coverage: venv ## Run the same tests traced, and hold the code above 95 % covera
 .PHONY: local
 local: venv ## Run the tests of `edgewright up` as a process: it is killed, filled, asked wrongly (ARGS="-k kill" runs some).
 	$(call pytest_suite,local)
+ifeq ($(strip $(ARGS)),)
+	$(BIN)/pytest $(PLAIN_ACCEPTANCE) -m plain --junitxml=build/reports/$@-acceptance.xml
+endif
 
+# What the documents show and nothing but Python is needed for; the other modules import what `make test` does not have.
+PLAIN_ACCEPTANCE := $(addprefix tests/acceptance/test_,000_flashjob.py 001_flashjob_list.py acceptance_page.py)
+
+# In two halves, which run side by side where it is called alone. `make verify` runs the second one after it.
 .PHONY: cluster
-cluster: venv kubernetes ## Run the tests on a real Kubernetes, which they start and stop (ARGS="-k lease" runs some).
+cluster: .venv/.verify.stamp kubernetes ## Run the tests on a real Kubernetes, which they start and stop (ARGS="-k lease" runs some).
 	$(call debian_package,strace,strace)
 	@mkdir -p build/reports
-ifeq ($(strip $(ARGS)),)
-	@code=0; flash() { $(BIN)/pytest tests/cluster/flash -m "not soak" --junitxml=build/reports/flash.xml >build/reports/flash.log 2>&1; }; \
-	echo "two halves, whose second is tests/cluster/flash: side by side, but one after the other where another lane runs too"; \
-	if test -z "$${EDGEWRIGHT_SUITES:-}"; then flash & other=$$!; fi; \
-	$(BIN)/pytest tests/cluster --ignore=tests/cluster/flash -m "not soak" --junitxml=build/reports/cluster.xml || code=$$?; \
-	if test -n "$${EDGEWRIGHT_SUITES:-}"; then flash || code=$$?; else wait $$other || code=$$?; fi; \
-	cat build/reports/flash.log; exit $$code
-else
+ifneq ($(strip $(ARGS)),)
 	$(BIN)/pytest tests/cluster -m "not soak" $(ARGS)
+else ifneq ($(EDGEWRIGHT_SUITES),)
+	$(BIN)/pytest tests/cluster --ignore=tests/cluster/flash -m "not soak" --junitxml=build/reports/cluster.xml
+else
+	@echo "side by side: tests/cluster/flash, whose output comes afterwards, and the rest"; code=0; \
+	$(BIN)/pytest tests/cluster/flash -m "not soak" --junitxml=build/reports/flash.xml >build/reports/flash.log 2>&1 & other=$$!; \
+	$(BIN)/pytest tests/cluster --ignore=tests/cluster/flash -m "not soak" --junitxml=build/reports/cluster.xml || code=$$?; \
+	wait $$other || code=$$?; cat build/reports/flash.log; exit $$code
 endif
+
+.PHONY: flash
+flash: venv kubernetes ## Run the half of `make cluster` that flashes devices: tests/cluster/flash (ARGS="-k takeover" runs some).
+	@mkdir -p build/reports
+	$(BIN)/pytest tests/cluster/flash -m "not soak" --junitxml=build/reports/flash.xml $(ARGS)
 
 # NAME="Watchers" runs the tests that have this in their name.
 NAME ?=
@@ -188,31 +207,70 @@ acceptance: .venv/.verify.stamp kubernetes ## Follow the documents of acceptance
 	$(call debian_package,chromium,chromium fonts-dejavu-core)
 	$(call pytest_suite,acceptance)
 
+.PHONY: acceptance-page
+acceptance-page: venv ## Check that each line of docs/acceptance.md names a test that passed (at the end of `make verify`).
+	$(BIN)/python -m tests.acceptance.page build/reports
+
 .PHONY: edge
-edge: .venv/.verify.stamp kubernetes ## Run the tests with edge devices: agents in machines of their own, with podman (ARGS="-k fault" runs some).
+edge: .venv/.verify.stamp kubernetes ## Run the tests with edge devices and containers: machines of their own, with podman (ARGS="-k fault" runs some).
 	$(call debian_package,podman,podman runc containernetworking-plugins netavark aardvark-dns catatonit busybox-static)
+	$(call debian_package,docker-registry,docker-registry)
+	$(call debian_package,curl,curl)
 	$(call debian_package,buildah,buildah)
 	$(call debian_package,nft,nftables)
 	$(call debian_package,ip,iproute2)
 	$(call debian_package,iptables,iptables)
+	$(call debian_package,prometheus,prometheus)
+	$(call debian_package,openssl,openssl)
 	$(call pytest_suite,edge)
 
 .PHONY: browser
-browser: .venv/.verify.stamp ## Run the tests that use the console as people do, with a real browser (ARGS="-k login" runs some).
+browser: .venv/.verify.stamp web ## Run the tests that use the console as people do, with a real browser (ARGS="-k login" runs some).
 	$(call debian_package,chromium,chromium fonts-dejavu-core)
 	$(call pytest_suite,browser)
+
+# The cluster lives in namespaces of its own: nothing of the machine is changed, and one kill ends all of it.
+.PHONY: node
+node: .venv/.verify.stamp kubernetes ## Run the tests on a real node: kubelet, containerd, kube-proxy, registry, devices on a LAN (ARGS="-k flash" runs some).
+ifeq ($(shell id -u),0)
+	$(call debian_package,containerd,containerd)
+	$(call debian_package,runc,runc)
+	$(call debian_package,/usr/lib/cni/bridge,containernetworking-plugins)
+	$(call debian_package,nft,nftables)
+	$(call debian_package,ip,iproute2)
+	$(call debian_package,iptables,iptables)
+	$(call debian_package,busybox,busybox-static)
+	$(call debian_package,buildah,buildah)
+	$(call debian_package,mmdebstrap,mmdebstrap)
+	$(call debian_package,docker-registry,docker-registry)
+	$(call debian_package,skopeo,skopeo)
+endif
+	@mkdir -p build/reports
+	$(BIN)/python -m tests.node $(ARGS)
+
+.PHONY: images
+images: .venv/.verify.stamp kubernetes ## Build the images, the chart and a release, and install from them (ARGS="-k chart" runs some).
+	$(call debian_package,buildah,buildah)
+	$(call debian_package,mmdebstrap,mmdebstrap)
+	$(call debian_package,qemu-aarch64-static,qemu-user-static)
+	$(call debian_package,promtool,prometheus)
+	$(call pytest_suite,images)
 
 ##@ Longer
 
 # Where a test repeats something, `make test` and `make verify` do so a few times and with a fixed seed.
 SUITE ?= unit local cluster
+# What the controllers of the documents must survive is tested there too.
+KUBERNETES ?=
+SOAK_acceptance := tests/cluster/edge tests/cluster/flash/test_fault_matrix.py
 
 .PHONY: soak
-soak: venv kubernetes ## Run what repeats or is random at length, and print the seed (SUITE=cluster MINUTES=60; SEED=7 repeats a run).
+soak: .venv/.verify.stamp kubernetes ## Run what repeats or is random at length, and print the seed (SUITE=cluster MINUTES=60; SEED=7 repeats a run; KUBERNETES=1.34: on that).
+	@$(if $(KUBERNETES),$(BIN)/python hack/kubernetes/build.py --release $(KUBERNETES))
 	@seed=$(SEED); runs=0; until=$$(($$(date +%s) + $(MINUTES) * 60)); \
 	while :; do \
 		again="make soak SUITE=\"$(SUITE)\" SEED=$$seed"; echo "soak: $(SUITE), seed $$seed (repeat with: $$again)"; \
-		TEST_TIMEOUT=7200 HYPOTHESIS_PROFILE=soak EDGEWRIGHT_SEED=$$seed $(BIN)/pytest $(SUITE:%=tests/%) -m "soak or hypothesis or repeated" \
+		TEST_TIMEOUT=7200 HYPOTHESIS_PROFILE=soak EDGEWRIGHT_KUBERNETES=$(KUBERNETES) EDGEWRIGHT_SEED=$$seed EDGEWRIGHT_MINUTES=$(MINUTES) $(BIN)/pytest $(foreach each,$(SUITE),tests/$(each) $(SOAK_$(each))) -m "soak or hypothesis or repeated" \
 			--hypothesis-seed=$$seed $(ARGS) || { code=$$?; echo "soak: FAILED with seed $$seed (repeat with: $$again)"; exit $$code; }; \
 		runs=$$((runs + 1)); test $$(date +%s) -lt $$until || break; seed=$$((seed + 1)); \
 	done; \
@@ -229,6 +287,13 @@ bench: build/bench/.stamp kubernetes ## Run every benchmark against its peers an
 manifests: venv ## Write config/crd/bases from the structs in api/, and docs/reference from them and the command line.
 	$(BIN)/python -m edgewright.api.manifests config/crd/bases
 	$(BIN)/python hack/reference.py docs/reference
+
+.PHONY: web
+web: $(PAGE) ## Build the console's page from web/ into the package (Node comes from PyPI where there is none).
+
+# Not newer than the environment, which is set up again for other reasons: it only runs what builds the page.
+$(PAGE): hack/web.py $(shell find web -type f -not -path 'web/node_modules/*' 2>/dev/null) | .venv/.demo.stamp
+	@$(BIN)/python hack/web.py
 
 .PHONY: kubernetes
 kubernetes: venv ## Build the real Kubernetes that the tests run on, once, into the user's cache folder (some 12 minutes).
@@ -247,6 +312,9 @@ lock: build/lock/.stamp ## Refresh the locked requirements to the newest that fi
 	$(LOCK) requirements/dev.in -o requirements/dev.txt
 	$(LOCK) requirements/verify.in -o requirements/verify.txt
 	$(LOCK) requirements/bench.in -o requirements/bench.txt
+	$(LOCK) requirements/image.in -o requirements/image.txt
+	$(LOCK) requirements/charts.in -o requirements/charts.txt
+	$(LOCK) requirements/web.in -o requirements/web.txt
 	$(LOCK) hack/kubernetes/requirements-go.in -o hack/kubernetes/requirements-go.txt
 
 .PHONY: venv
@@ -258,6 +326,7 @@ venv: .venv/.stamp ## Set up .venv with the locked tools and this package in it;
 	$(call virtual_environment,.venv)
 	@$(BIN)/python hack/install.py requirements/demo.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q -j 2 src # Pods run as users who could not keep what they compile
 	@touch $@
 
 .venv/.stamp: .venv/.demo.stamp requirements/dev.txt

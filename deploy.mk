@@ -5,6 +5,7 @@
 VERSION ?= $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/edgewright/__init__.py)
 IMAGE_TAG_BASE ?= edgewright/edgewright
 IMG ?= $(IMAGE_TAG_BASE):$(VERSION)
+CHARTS_IMG ?= $(IMAGE_TAG_BASE)-charts:$(VERSION)
 # Some capabilities in place of all: make deploy CONTROLLERS=flashjob
 CONTROLLERS ?=
 # Where `make run` serves metrics, and health.
@@ -14,6 +15,11 @@ HEALTH_PORT ?= 8081
 BASE_IMAGE ?= docker.io/library/python:3.11-slim-bookworm
 BASE_PYTHON ?= 3.11
 ARCH ?= $(shell uname -m)
+# What is deployed: config/default for the whole cluster, config/namespaced for one namespace. How many: REPLICAS=1.
+CONFIG ?= config/default
+# The file that build-installer writes.
+INSTALLER ?= dist/install.yaml
+REPLICAS ?=
 # make undeploy FORCE=yes deletes custom resources too.
 FORCE ?=
 
@@ -24,7 +30,7 @@ CONTAINER_TOOL ?= $(shell for tool in docker podman buildah; do \
 	command -v $$tool >/dev/null && $$tool info >/dev/null 2>&1 && { echo $$tool; break; }; done)
 
 APPLY = "$(KUBECTL)" apply --server-side --force-conflicts -f -
-OVERLAY = "$(PYTHON)" hack/overlay.py --controllers "$(CONTROLLERS)"
+OVERLAY = "$(PYTHON)" hack/overlay.py --controllers "$(CONTROLLERS)" $(if $(REPLICAS),--replicas $(REPLICAS))
 RENDER = "$(KUBECTL)" kustomize
 
 define need_kubectl
@@ -68,50 +74,100 @@ run: venv ## Run the operator here, against the cluster of your kubeconfig, with
 .PHONY: deploy
 deploy: ## Install everything in the cluster: definitions, rights and the operator of IMG (CONTROLLERS=flashjob: some).
 	$(call need_kubectl)
-	@$(OVERLAY) --image "$(IMG)" --arguments='$(ARGS)' config/default build/config/default
+	@$(OVERLAY) --image "$(IMG)" --arguments='$(ARGS)' $(CONFIG) build/config/default
 	@$(RENDER) build/config/default | $(APPLY)
 
 .PHONY: undeploy
 undeploy: ## Remove what deploy created; refuses while there are custom resources (FORCE=yes deletes those too).
 	$(call need_kubectl)
-	@$(OVERLAY) config/default build/config/default
+	@$(OVERLAY) $(CONFIG) build/config/default
 	$(call refuse_left_over,build/config/default)
 	$(call delete_left_over,build/config/default)
+	@# The operator first, and its Pods: a namespace that finds Pods in it looks again after half of their time to end.
+	@"$(KUBECTL)" delete deployments --all --namespace edgewright-system --cascade=foreground
 	@$(RENDER) build/config/default | "$(KUBECTL)" delete --ignore-not-found -f -
 
 .PHONY: build-installer
 build-installer: ## Write dist/install.yaml: everything that deploy installs, in one file, with the operator of IMG.
 	$(call need_kubectl)
-	@mkdir -p dist
-	@$(OVERLAY) --image "$(IMG)" --arguments='$(ARGS)' config/default build/config/default
+	@mkdir -p $(dir $(INSTALLER))
+	@$(OVERLAY) --image "$(IMG)" --arguments='$(ARGS)' $(CONFIG) build/config/default
 	@{ echo "# Edgewright with the image $(IMG). Made by: make build-installer IMG=$(IMG)"; \
 		$(RENDER) build/config/default; } >build/install.yaml
-	@mv build/install.yaml dist/install.yaml
-	@echo dist/install.yaml
+	@mv build/install.yaml $(INSTALLER)
+	@echo $(INSTALLER)
 
-# What is installed into the image is chosen and checked here, by pip: the builder needs no network and runs nothing.
-.PHONY: docker-build
-docker-build: venv ## Build the image IMG with docker, podman or buildah, whichever works.
+# What is installed into the images is chosen and checked here, by pip: the builder needs no network and runs nothing.
+define need_container_tool
 	@test -n "$(CONTAINER_TOOL)" || { echo "make $@: none of docker, podman and buildah works here: start one, or name it with CONTAINER_TOOL=…" >&2; exit 1; }
-	@rm -rf build/image && mkdir -p build/image/wheels
-	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --no-compile --only-binary :all: --implementation cp \
-		--python-version $(BASE_PYTHON) --platform manylinux2014_$(ARCH) --platform manylinux_2_28_$(ARCH) \
-		--target build/image/packages -r requirements/run.txt
-	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/image/wheels .
-	@$(BIN)/python -m pip install --quiet --no-deps --no-compile --target build/image/packages build/image/wheels/*.whl
-	@rm -rf build/image/wheels build/image/packages/bin
-	$(CONTAINER_TOOL) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --tag $(IMG) --file images/Containerfile build/image
+endef
+BUILD = $(CONTAINER_TOOL) build $(if $(filter $(shell uname -m),$(ARCH)),,--platform linux/$(if $(filter aarch64,$(ARCH)),arm64,amd64))
+PACKAGES = $(BIN)/python -m hack.image_packages --machine $(ARCH) --python $(BASE_PYTHON)
+
+.PHONY: docker-build
+docker-build: venv web ## Build the image IMG with docker, podman or buildah, whichever works (ARCH=aarch64: for that machine).
+	$(need_container_tool)
+	@$(PACKAGES) --requirements requirements/image.txt --project . build/image/packages
+	$(BUILD) --build-arg BASE_IMAGE=$(BASE_IMAGE) --tag $(IMG) --file images/Containerfile build/image
+
+.PHONY: docker-build-charts
+docker-build-charts: venv ## Build the image CHARTS_IMG: the operator of IMG, which must be there, and Helm as a library.
+	$(need_container_tool)
+	@$(PACKAGES) --requirements requirements/charts.txt build/charts-image/packages
+	$(BUILD) --build-arg OPERATOR_IMAGE=$(IMG) --tag $(CHARTS_IMG) --file images/charts.Containerfile build/charts-image
+
+build/base/$(ARCH)/base.tar: hack/base_image.py
+	@"$(PYTHON)" -m hack.base_image $@ --machine $(ARCH)
+
+.PHONY: base-image
+base-image: build/base/$(ARCH)/base.tar ## Build a small base for docker-build from Debian's packages, to be named as BASE_IMAGE=localhost/edgewright-base.
+	$(need_container_tool)
+	$(BUILD) --tag localhost/edgewright-base --file images/base.Containerfile build/base/$(ARCH)
 
 .PHONY: docker-push
 docker-push: ## Push the image IMG to its registry.
-	@test -n "$(CONTAINER_TOOL)" || { echo "make $@: none of docker, podman and buildah works here: start one, or name it with CONTAINER_TOOL=…" >&2; exit 1; }
+	$(need_container_tool)
 	$(CONTAINER_TOOL) push $(IMG)
+
+# For which machines a release has images and wheels, and where it is written.
+RELEASE_ARCHES ?= x86_64 aarch64
+WHEEL_ARCHES ?= x86_64 aarch64
+RELEASE ?= build/release
+# A base is made of the newest packages; FRESH=no takes one that was made before.
+FRESH ?= yes
+RELEASED = $(RELEASE)/edgewright-$(VERSION)
+SAVE_podman = podman save --quiet --format oci-archive --output $(2) $(1)
+SAVE_buildah = buildah push --quiet $(1) oci-archive:$(2)
+SAVE_docker = docker save --output $(2) $(1)
+STEP = $(BIN)/python -m hack.release
+
+.PHONY: release
+release: venv web ## Make a release in build/release: packages, images, install.yaml by digest, chart, checksums, an offline bundle.
+	$(call need_kubectl)
+	$(need_container_tool)
+	@rm -rf $(RELEASE) $(if $(filter yes,$(FRESH)),build/base/*/base.tar) && mkdir -p $(RELEASED)/images
+	@$(BIN)/python -m hatchling build -t wheel -t sdist -d $(RELEASED) >/dev/null
+	@$(STEP) wheels $(RELEASED)/wheels --requirements requirements/demo.txt requirements/image.txt \
+		--machines $(WHEEL_ARCHES) --python $(BASE_PYTHON)
+	@$(foreach arch,$(RELEASE_ARCHES),$(MAKE) base-image docker-build docker-build-charts ARCH=$(arch) \
+		BASE_IMAGE=localhost/edgewright-base IMG=localhost/edgewright:$(arch) CHARTS_IMG=localhost/edgewright-charts:$(arch) && \
+		$(call SAVE_$(CONTAINER_TOOL),localhost/edgewright:$(arch),$(RELEASE)/edgewright-$(arch).tar) && \
+		$(call SAVE_$(CONTAINER_TOOL),localhost/edgewright-charts:$(arch),$(RELEASE)/charts-$(arch).tar) &&) true
+	@$(STEP) join $(RELEASE_ARCHES:%=$(RELEASE)/edgewright-%.tar) --file $(RELEASED)/images/edgewright.tar --tag $(VERSION) \
+		>$(RELEASE)/digest
+	@$(STEP) join $(RELEASE_ARCHES:%=$(RELEASE)/charts-%.tar) --file $(RELEASED)/images/edgewright-charts.tar --tag $(VERSION) >/dev/null
+	@$(MAKE) build-installer IMG=$(IMAGE_TAG_BASE)@$$(cat $(RELEASE)/digest) INSTALLER=$(RELEASED)/install.yaml
+	@$(STEP) chart charts/edgewright $(RELEASED)/edgewright-chart-$(VERSION).tgz
+	@$(STEP) finish $(RELEASED) $(RELEASE)/edgewright-$(VERSION)-offline.tar
+	@rm -f $(RELEASE_ARCHES:%=$(RELEASE)/edgewright-%.tar) $(RELEASE_ARCHES:%=$(RELEASE)/charts-%.tar)
+	@echo $(RELEASED); echo $(RELEASE)/edgewright-$(VERSION)-offline.tar
 
 # What config/ has of each capability comes from api/capabilities.py, as the definitions come from the structs.
 manifests: config-manifests
 .PHONY: config-manifests
-config-manifests: venv ## Write what deploy applies, a part of `make manifests`.
+config-manifests: venv ## Write what deploy applies, and the chart from it, a part of `make manifests`.
 	@$(BIN)/python hack/config.py config
+	@$(BIN)/python -m hack.chart charts/edgewright
 
 bin/kustomize:
 	@mkdir -p bin

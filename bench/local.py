@@ -2,7 +2,8 @@
 
 One load generator, in a process of its own, asks both in turn, so that a noisy machine is noisy for both; the numbers
 are medians. A write counts when it is acknowledged, and both have it on the disk by then. The latency of a watch is
-the time from sending a write until the watch tells of it.
+the time from sending a write until the watch tells of it. Whoever asks is an ordinary user with a role, whose rights
+are looked at for every request.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import drive
-from tests.harness import ControlPlane, LocalPlane
+from tests.harness import ControlPlane, LocalPlane, wait_until
 from tests.harness.apiserver import ApiServer
 
 OURS, REAL = "edgewright up", "etcd and kube-apiserver"
@@ -47,12 +48,28 @@ def cpu_seconds(plane: ApiServer) -> float:
     return ticks / 100
 
 
+def ordinary(plane: ApiServer) -> Path:
+    """The kubeconfig of a user that has a role and is no administrator, once the control plane knows of it."""
+    rbac, user = "/apis/rbac.authorization.k8s.io/v1", "bench"
+    rules = [{"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["*"]}]
+    plane.request("POST", f"{rbac}/clusterroles", {"metadata": {"name": user}, "rules": rules})
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
+    binding = {"metadata": {"name": user}, "roleRef": ref, "subjects": subjects}
+    plane.request("POST", f"{rbac}/clusterrolebindings", binding)
+    review = {"spec": {"user": user, "resourceAttributes": {"verb": "create", "resource": "configmaps"}}}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    wait_until(lambda: plane.request("POST", path, review)["status"]["allowed"], what="the rights are known")
+    return plane.kubeconfig_for(user)
+
+
 class Turns:
     """Both control planes, asked in turn, and what came out."""
 
     def __init__(self, args: Namespace, planes: dict[str, ApiServer]) -> None:
         self._args = args
         self._planes = planes
+        self._callers = {plane: ordinary(plane) for plane in planes.values()}
         self._number = 0
         self.numbers: Numbers = {name: {} for name in planes}
 
@@ -89,7 +106,7 @@ class Turns:
         self.note(name, "watch latency ms, p99", run["p99"])
 
     def _load(self, plane: ApiServer, *arguments: str) -> dict[str, float]:
-        return drive.run_peer([sys.executable, str(LOAD), *arguments, "--kubeconfig", str(plane.kubeconfig)])
+        return drive.run_peer([sys.executable, str(LOAD), *arguments, "--kubeconfig", str(self._callers[plane])])
 
 
 def starts(args: Namespace, turns: Turns) -> None:
@@ -132,15 +149,16 @@ def summarise(numbers: Numbers, args: Namespace) -> drive.Outcome:
     def ratio(what: str, goal: str | None = None) -> None:
         outcome.add(f"{what} / the real one's", median(OURS, what) / median(REAL, what), goal)
 
-    for clients in (1, 32):
-        ratio(f"writes/s, {clients} clients", ">=0.75")
-        ratio(f"reads/s, {clients} clients", ">=1")
+    for clients, writes, reads in ((1, 0.75, 1), (32, 1.2, 3)):
+        ratio(f"writes/s, {clients} clients", f">={writes}")
+        ratio(f"reads/s, {clients} clients", f">={reads}")
     ratio("events/s to 100 watchers")
     ratio("watch latency ms, p50", "<=1")
     ratio("watch latency ms, p99", "<=1")
     ratio("seconds to the first answer", "<=0.25")
+    outcome.add("seconds to the first answer", median(OURS, "seconds to the first answer"), "<=1")
     outcome.add(
-        f"MB with {args.objects} objects", statistics.median(numbers[OURS][f"MB with {args.objects} objects"]), "<=100"
+        f"MB with {args.objects} objects", statistics.median(numbers[OURS][f"MB with {args.objects} objects"]), "<=110"
     )
     outcome.notes.append(
         f"{args.runs} turns of {args.seconds:g} s a measurement; objects of about a kilobyte; latency at 200 writes/s."

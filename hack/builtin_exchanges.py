@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.cluster.builtin_exchanges import quiet_namespace, recorded_form, sent  # noqa: E402  only the root makes them importable
-from tests.harness import ControlPlane  # noqa: E402
+from tests.cluster.undisturbed import undisturbed_cluster  # noqa: E402
 from tests.unit.local.builtin.every_exchange import EXCHANGES  # noqa: E402
 from tests.unit.local.builtin.exchanges import plain  # noqa: E402
 
@@ -23,7 +23,7 @@ TARGET = ROOT / "tests" / "unit" / "local" / "builtin" / "recorded.json"
 def main() -> int:
     """Sends every exchange to a fresh control plane and writes the outcomes."""
     lines = []
-    with ControlPlane(parts={"controller-manager"}) as cluster:
+    with undisturbed_cluster() as cluster:
         place = quiet_namespace(cluster)
         for number, (title, exchange) in enumerate(EXCHANGES.items()):
             *_, real = sent(exchange, cluster, place, f"x-{number}")

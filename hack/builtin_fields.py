@@ -19,36 +19,48 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.harness import ControlPlane  # noqa: E402  only the repository's root makes it importable
+from hack.kubernetes import build  # noqa: E402  only the repository's root makes it importable
+from tests.harness import ControlPlane  # noqa: E402  so it does
 
 TARGET = ROOT / "src" / "edgewright" / "local" / "structs"
 DOCUMENTS = (
     "api/v1",
     "apis/apiextensions.k8s.io/v1",
+    "apis/apps/v1",
     "apis/authentication.k8s.io/v1",
     "apis/authorization.k8s.io/v1",
+    "apis/batch/v1",
     "apis/coordination.k8s.io/v1",
     "apis/discovery.k8s.io/v1",
     "apis/events.k8s.io/v1",
+    "apis/policy/v1",
+    "apis/rbac.authorization.k8s.io/v1",
 )
 DISCOVERY = ("api", "apis", "apis/coordination.k8s.io", "version")
 """The documents of what is answered next to kinds; every group's own document is the same."""
 _CORE, _META = "io.k8s.api.core.v1", "io.k8s.apimachinery.pkg.apis.meta.v1"
 _LISTED = (
     *(f"{_CORE}.{kind}" for kind in ("ConfigMap", "Event", "Namespace", "Node", "Pod", "PodTemplate", "Secret")),
-    *(f"{_CORE}.{kind}" for kind in ("Service", "ServiceAccount")),
+    *(f"{_CORE}.{kind}" for kind in ("PersistentVolumeClaim", "Service", "ServiceAccount")),
+    *(f"io.k8s.api.apps.v1.{kind}" for kind in ("ControllerRevision", "DaemonSet", "Deployment")),
+    *(f"io.k8s.api.apps.v1.{kind}" for kind in ("ReplicaSet", "StatefulSet")),
+    *(f"io.k8s.api.batch.v1.{kind}" for kind in ("CronJob", "Job")),
     "io.k8s.api.coordination.v1.Lease",
     "io.k8s.api.discovery.v1.EndpointSlice",
     "io.k8s.api.events.v1.Event",
+    "io.k8s.api.policy.v1.PodDisruptionBudget",
+    *(f"io.k8s.api.rbac.v1.{kind}" for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
 )
 ROOTS = (
     *_LISTED,
     *(f"{kind}List" for kind in _LISTED),
     f"{_CORE}.Binding",
-    "io.k8s.api.authentication.v1.SelfSubjectReview",
-    "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+    *(f"io.k8s.api.authentication.v1.{kind}" for kind in ("SelfSubjectReview", "TokenRequest", "TokenReview")),
+    *(f"io.k8s.api.authorization.v1.{kind}Review" for kind in ("SelfSubjectAccess", "SelfSubjectRules")),
+    *(f"io.k8s.api.authorization.v1.{kind}Review" for kind in ("LocalSubjectAccess", "SubjectAccess")),
     "io.k8s.api.autoscaling.v1.Scale",
+    "io.k8s.api.policy.v1.Eviction",
     *(f"{_META}.{kind}" for kind in ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions")),
     *(f"{_META}.{kind}" for kind in ("DeleteOptions", "Patch", "Status", "WatchEvent")),
     "io.k8s.apimachinery.pkg.version.Info",
@@ -131,7 +143,9 @@ def forms(definitions: Mapping[str, Any], directories: Mapping[str, Path]) -> di
         form = {
             "kept": sorted(field for field, (form, tags) in members.items() if _is_kept(form, tags)),
             "named": {field: _name(members[field][0], package) for field in plain if _is_named(members[field][0])},
-            "pointer": sorted(field for field in pointers if field in plain),
+            "pointer": sorted(
+                field for field in pointers if field in plain or _is_special(schema["properties"].get(field, {}))
+            ),
         }
         if any(form.values()):
             found[name] = {key: names for key, names in form.items() if names}
@@ -173,11 +187,18 @@ def _members(structs: Mapping[str, str], kind: str) -> Iterator[tuple[str, tuple
 def _is_kept(form: str, tags: list[str]) -> bool:
     if "omitzero" in tags:
         return False
-    return "omitempty" not in tags or (form.rpartition(".")[2] in _NEVER_EMPTY and not form.startswith(("*", "[")))
+    return "omitempty" not in tags or (
+        form.rpartition(".")[2] in _NEVER_EMPTY and not form.startswith(("*", "[", "map["))
+    )
 
 
 def _is_plain(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") in ("boolean", "integer", "number", "string")
+
+
+def _is_special(schema: Mapping[str, Any]) -> bool:
+    """Whether it is a number or an amount that may also be a text, which has a zero value of its own."""
+    return any(name.endswith((".IntOrString", ".Quantity")) for name in _references(dict(schema)))
 
 
 def rendered(definitions: Mapping[str, Any]) -> str:
@@ -196,8 +217,16 @@ def _components(control_plane: ControlPlane) -> dict[str, Any]:
 
 def directories(modules: Iterable[str]) -> dict[str, Path]:
     """Where Go keeps the sources of these modules, in the version that the tests' Kubernetes is built from."""
-    command = ["go", "list", "-m", "-f", "{{.Path}} {{.Dir}}", *modules]
-    answer = subprocess.run(command, cwd=ROOT / "hack" / "kubernetes", capture_output=True, text=True, check=True)
+    go = build.find_go()
+    command = [go, "list", "-m", "-f", "{{.Path}} {{.Dir}}", *modules]
+    answer = subprocess.run(
+        command,
+        cwd=ROOT / "hack" / "kubernetes",
+        env=build.go_environment(go),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return {module: Path(path) for module, path in (line.split() for line in answer.stdout.splitlines())}
 
 

@@ -17,11 +17,20 @@ from typing import Any, Final
 
 CONFIG: Final = Path(__file__).resolve().parents[1] / "config"
 _DEPLOYMENT: Final = {"kind": "Deployment", "name": "edgewright-controller-manager"}
+_DEPLOYED: Final = ("default", "namespaced")
+"""The folders of config/ that have the operator in them."""
+_NO_SECRETS: Final = "--no-check-secrets"
 _ARGUMENTS: Final = "/spec/template/spec/containers/0/args/-"
 
 
 def overlay(
-    base: Path, *, directory: Path, image: str = "", controllers: str = "", arguments: Sequence[str] = ()
+    base: Path,
+    *,
+    directory: Path,
+    image: str = "",
+    controllers: str = "",
+    arguments: Sequence[str] = (),
+    replicas: int | None = None,
 ) -> dict[str, Any]:
     """The overlay; ValueError says which capability is unknown, or which image is no image."""
     known = sorted(path.name for path in (CONFIG / "without").iterdir())
@@ -30,12 +39,22 @@ def overlay(
         raise ValueError(f"CONTROLLERS: {unknown[0]!r} is not one of {', '.join(known)}")
     left_out = [name for name in known if wanted and name not in wanted]
     content: dict[str, Any] = {"resources": [_relative(base, directory)]}
-    if left_out:
-        content["components"] = [_relative(CONFIG / "without" / name, directory) for name in left_out]
+    components = [CONFIG / "without" / name for name in left_out]
+    if _NO_SECRETS in arguments and "flashjob" not in left_out:
+        components.insert(0, CONFIG / "no-secret-check")  # it takes the right away too
+        arguments = [each for each in arguments if each != _NO_SECRETS]
+    if components:
+        content["components"] = [_relative(each, directory) for each in components]
     if image:
         content["images"] = [{"name": "controller", **_parts(image)}]
     added = [f"--controllers={','.join(wanted)}"] if wanted else []
-    if base.name == "default" and (added or arguments):
+    if image and not any(each.startswith("--flasher-image") for each in arguments):
+        added.append(f"--flasher-image={image}")  # the operator's image is its flasher's too
+    if base.name not in _DEPLOYED:
+        return content
+    if replicas is not None:
+        content["replicas"] = [{"name": _DEPLOYMENT["name"], "count": replicas}]
+    if added or arguments:
         patch = [{"op": "add", "path": _ARGUMENTS, "value": each} for each in (*added, *arguments)]
         content["patches"] = [{"target": _DEPLOYMENT, "patch": json.dumps(patch)}]
     return content
@@ -65,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--image", default="", help="the image of the operator")
     parser.add_argument("--controllers", default="", help="the capabilities, with commas; default: all")
     parser.add_argument("--arguments", default="", help="further arguments of the operator, as a shell reads them")
+    parser.add_argument("--replicas", type=int, help="how many operators run; one of them leads")
     options = parser.parse_args(arguments)
     try:
         content = overlay(
@@ -73,6 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             image=options.image,
             controllers=options.controllers,
             arguments=shlex.split(options.arguments),
+            replicas=options.replicas,
         )
     except ValueError as error:
         print(f"make: {error}", file=sys.stderr)

@@ -10,22 +10,28 @@ import asyncio
 import io
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.terminal_theme import MONOKAI
+from rich.text import Text
 
-from edgewright.cli import demo
-from edgewright.cli.demo_screen import Seen, checks_text, claims, live_table
+from edgewright.api.firmwarerollout import ROLLOUT_UID_LABEL
+from edgewright.api.flashjob import FlashJob
+from edgewright.cli import demo, rollout_follow, rollout_text
+from edgewright.cli.demo_screen import NEW
+from edgewright.runtime.clock import SystemClock
 
 WIDTH = 112
 # Rich's own form fetches its font from elsewhere, which a picture in a repository should not.
 FORM = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="title what">
-<title id="title">edgewright demo: a FlashJob over twelve simulated devices</title>
-<desc id="what">A terminal after the demo: a line per device with address, its state, the number of tries and what the
-device reports; ten are done, one was refused by the attestation service, one went back to its old firmware by itself.
-Below it the six claims of the demo, each with a mark because it was checked.</desc>
+<title id="title">edgewright demo: two rollouts over twelve simulated devices</title>
+<desc id="what">A terminal after the demo: the tree of a rollout with its batches and a line per device; eleven are
+done, one was refused by the attestation service. Below it the eight claims of the demo, each with a mark because it
+was checked.</desc>
 <style>
 .{unique_id}-matrix {{
   font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
@@ -54,21 +60,24 @@ svg > rect {{ stroke: #57606a; }}
 
 
 async def drawn(folder: Path) -> str:
-    """The demo's last screen."""
+    """The demo's last screens: the tree of the first rollout, the table and the claims."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
     async with demo.opened(folder) as scene:
-        rows = await demo.discovered(scene)
-        job = await demo.flashed(scene, rows, Console(file=io.StringIO()))
-        answers = await demo.asked(scene.fleet)
-        seen = Seen(answers=answers, written=demo.written_by(scene.fleet), left=await demo.left_over(scene.client))
-    checks = claims(rows, job, seen, old=demo.OLD, new=demo.NEW)
-    if not all(check.holds for check in checks):
+        console.print(f"[bold]Roll out {NEW}[/] step by step\n")
+        shown = Console(file=io.StringIO(), width=WIDTH)
+        held = await demo.show(scene, shown, started=time.monotonic())
+        rollout = await rollout_follow.get(scene.client, scene.where, demo.GOOD_ROLLOUT)
+        jobs = sorted((await scene.client.of(FlashJob).list(demo.NAMESPACE)).items, key=lambda job: job.metadata.name)
+    if not held:
         raise SystemExit("not everything that the demo claims is so: no picture of that")
-    console.print(f"[bold]Declare[/] FlashJob/{demo.JOB}: these {len(rows)} devices run {demo.NEW}\n")
-    console.print(live_table(rows, job))
+    mine = [job for job in jobs if job.metadata.labels.get(ROLLOUT_UID_LABEL) == rollout.metadata.uid]
+    for line in rollout_text.tree(rollout, mine, now=SystemClock().now(), colour=True, width=WIDTH):
+        console.print(Text.from_ansi(line))
     console.print("\n[bold]What was proven[/]\n")
-    for line in checks_text(checks):
-        console.print(line)
+    text = shown.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    for line in text.partition("What was proven")[2].splitlines()[2:]:
+        if line.startswith("  ✓"):
+            console.print(f"  [green]✓[/] {escape(line[4:])}")
     return console.export_svg(title="edgewright demo", theme=MONOKAI, code_format=FORM, unique_id="demo")
 
 

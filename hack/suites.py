@@ -1,4 +1,4 @@
-"""Runs suites, which are targets of the Makefile, in lanes side by side, and says how long each took.
+"""Runs suites, which are targets of the Makefile, in lanes side by side, and says how long each took and what failed.
 
 `make test` and `make verify` call it with the names of their lanes. What a suite prints goes into a file in
 build/reports too, and is shown as it comes where there is one lane, or when the suite ends where there are several. It
@@ -21,6 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REPORTS = Path("build/reports")
+MAX_FAILURES = 40
+"""So many failed tests are named at the end; the log has the others."""
+_MAX_REASON = 160
+_LAST_LINES = 12
 _GRACE = 20.0
 _INSIDE = "EDGEWRIGHT_SUITES"
 """In the environment of a suite that runs suites itself, so that it leaves the reports of the others alone."""
@@ -30,12 +34,13 @@ _JOBS = re.compile(r" ?(-j\d*|--jobserver-\S+)(?= |$)")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is run: some suites one after the other, and then lanes side by side."""
+    """What is run: some suites one after the other, then lanes side by side, and then again one after the other."""
 
     first: Sequence[str] = ()
     lanes: Sequence[Sequence[str]] = ()
-    needs: Mapping[str, str] = field(default_factory=dict)
-    """For a suite the one that must have passed before it."""
+    last: Sequence[str] = ()
+    needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """For a suite those that must have passed before it."""
     skip: Mapping[str, str] = field(default_factory=dict)
     """What is left out, and why."""
 
@@ -74,6 +79,8 @@ class Runner:
         for each in lanes:
             while each.is_alive():
                 each.join(0.2)  # so that a signal is seen
+        for suite in self._plan.last:
+            self._run(suite, live=True)
 
     def stop(self) -> None:
         """Ends what runs, with all that it has started, and begins nothing more."""
@@ -129,11 +136,11 @@ class Runner:
     def _reason_to_skip(self, suite: str) -> str:
         if suite in self._plan.skip:
             return self._plan.skip[suite]
-        needed = self._plan.needs.get(suite)
-        if needed is None:
-            return ""
-        if any(each.suite == needed and each.code != 0 for each in self.results):
-            return f"{needed} failed, and it needs that"
+        for needed in self._plan.needs.get(suite, ()):
+            if needed in self.skipped or needed in self._plan.skip:
+                return f"{needed} was skipped, and it needs that"
+            if any(each.suite == needed and each.code != 0 for each in self.results):
+                return f"{needed} failed, and it needs that"
         return ""
 
     def _say(self, text: str) -> None:
@@ -153,6 +160,42 @@ def left_out(reports: Path) -> list[str]:
         for case in ET.parse(report).getroot().iter("testcase")
         for skipped in case.iter("skipped")
     ]
+
+
+def failures(reports: Path, suite: str = "*") -> list[str]:
+    """The tests of a suite, or of all, that failed, each with the first line of its reason."""
+    found = {report for pattern in (f"{suite}.xml", f"{suite}-*.xml") for report in reports.glob(pattern)}
+    return [
+        f"{case.get('classname')}.{case.get('name')}: {_reason(problem)}"
+        for report in sorted(found)
+        for case in ET.parse(report).getroot().iter("testcase")
+        for problem in case
+        if problem.tag in {"failure", "error"}
+    ]
+
+
+def _reason(problem: ET.Element) -> str:
+    lines = (problem.get("message") or problem.text or "").strip().splitlines()
+    return lines[0][:_MAX_REASON] if lines else problem.tag
+
+
+def epilogue(results: Sequence[Result], reports: Path) -> list[str]:
+    """What somebody who sees nothing but the last lines needs: the tests that failed, or what a suite said last."""
+    failed = [each.suite for each in results if each.code]
+    if not failed:
+        return []
+    tests = failures(reports)
+    lines = ["  failed:", *(f"    {each}" for each in tests[:MAX_FAILURES])]
+    if len(tests) > MAX_FAILURES:
+        lines.append(f"    and {len(tests) - MAX_FAILURES} more")
+    for suite in failed:
+        log = reports / f"{suite}.log"
+        if failures(reports, suite) or not log.exists():
+            continue
+        last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+        lines.append(f"    {suite} failed without a failed test; the last lines of {log}:")
+        lines += [f"      {each}" for each in last]
+    return lines
 
 
 def table(results: Sequence[Result], budgets: Mapping[str, float], title: str, total: float) -> list[str]:
@@ -185,7 +228,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("title", help="the target that is made of these suites")
     parser.add_argument("--first", default="", help="suites that are run one after the other, before the lanes")
     parser.add_argument("--lane", action="append", default=[], help="suites of one lane; may be given again")
-    parser.add_argument("--needs", default="", help="SUITE=OTHER: not without the other")
+    parser.add_argument("--last", default="", help="suites that are run one after the other, after the lanes")
+    parser.add_argument("--needs", default="", help="SUITE=OTHER,OTHER: not without the others")
     parser.add_argument("--skip", default="", help="suites to leave out")
     parser.add_argument("--not-here", default="", help="suites that this machine cannot run")
     parser.add_argument("--budgets", default="", help="SUITE=MINUTES")
@@ -194,7 +238,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = Plan(
         first=given.first.split(),
         lanes=[lane.split() for lane in given.lane],
-        needs=_pairs(given.needs),
+        last=given.last.split(),
+        needs={suite: others.split(",") for suite, others in _pairs(given.needs).items()},
         skip={
             **dict.fromkeys(given.not_here.split(), "it needs Linux"),
             **dict.fromkeys(given.skip.split(), "SKIP asks for it"),
@@ -220,6 +265,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(table(runner.results, budgets, given.title, time.time() - given.began)))
     skipped = [f"{suite}: {reason}" for suite, reason in runner.skipped.items()] + left_out(REPORTS)
     print("\n".join(["  skipped:", *(f"    {each}" for each in skipped)]) if skipped else "  skipped: nothing")
+    if end := epilogue(runner.results, REPORTS):
+        print("\n".join(end))
     return int(any(each.code for each in runner.results))
 
 

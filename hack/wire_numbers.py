@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from hack.builtin_fields import PACKAGES, TARGET, directories, rendered, structs_of  # noqa: E402
 
-FILE = TARGET / "wire.json"
+FILE = TARGET.parent / "builtin" / "wire.json"
 _FIELD = re.compile(r"^\t(?:\w+\s+)?(\S+)\s+`json:\"([^\"]*)\"[^`]*protobuf:\"\w+,(\d+),", re.MULTILINE)
 
 

@@ -56,7 +56,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
 
     async def bounded() -> None:
-        async with asyncio.timeout(float(os.environ.get("TEST_TIMEOUT", "300"))):
+        async with asyncio.timeout(float(os.environ.get("TEST_TIMEOUT", "600"))):
             await pyfuncitem.obj(**arguments)
 
     asyncio.run(bounded())

@@ -15,7 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 SUITES = frozenset(
-    {"lint", "unit", "coverage", "local", "cluster", "conformance", "boards", "e2e", "acceptance", "edge", "browser"}
+    {
+        *("lint", "unit", "coverage", "local", "cluster", "flash", "conformance", "boards", "e2e", "acceptance"),
+        *("acceptance-page", "edge", "browser"),
+    }
 )
 THE_TEST_ITSELF = SUITES | {"test", "verify", "bench", "soak", "kubernetes", "lock"}
 """Targets of the Makefile that a test cannot run, because they run the tests or build for minutes: it looks them up."""

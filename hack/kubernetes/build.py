@@ -1,9 +1,9 @@
 """Builds the real Kubernetes that the tests run against, from the Go module next to this file.
 
 Called by `make kubernetes` and by suites that need one more program: `build.py [PROGRAM ...]` builds what is missing
-and prints a line a program. The programs land in the user's cache folder, in a directory named by version and by a
-digest of everything that decides the result, so a second call with nothing changed does nothing. Needs only the
-standard library.
+and prints a line a program; `--release 1.34` does so for an older Kubernetes, which `make soak` runs tests on. The
+programs land in the user's cache folder, in a directory named by version and by a digest of everything that decides the
+result, so a second call with nothing changed does nothing. Needs only the standard library.
 """
 
 from __future__ import annotations
@@ -27,10 +27,18 @@ KWOK_VERSION = "v0.8.0"
 MINIMUM_GO = (1, 26)
 
 _COMPONENT_VERSION = "k8s.io/component-base/version"
-_KUBERNETES_FLAGS = (
-    f"-s -w -X {_COMPONENT_VERSION}.gitVersion={VERSION}"
-    f" -X {_COMPONENT_VERSION}.gitMajor=1 -X {_COMPONENT_VERSION}.gitMinor=36"
-)
+
+
+def linker_flags(version: str) -> str:
+    """What makes a program of Kubernetes say its version, as v1.36.3."""
+    major, minor, _ = version.removeprefix("v").split(".")
+    return (
+        f"-s -w -X {_COMPONENT_VERSION}.gitVersion={version}"
+        f" -X {_COMPONENT_VERSION}.gitMajor={major} -X {_COMPONENT_VERSION}.gitMinor={minor}"
+    )
+
+
+_KUBERNETES_FLAGS = linker_flags(VERSION)
 
 
 @dataclass(frozen=True)
@@ -58,19 +66,41 @@ PROGRAMS = {
 }
 
 
+@dataclass(frozen=True)
+class Release:
+    """A release of Kubernetes: its version, the Go module that pins it, and the programs that are built of it."""
+
+    version: str
+    module: Path
+    programs: tuple[str, ...]
+
+    @property
+    def flags(self) -> str:
+        """How its programs are linked."""
+        return linker_flags(self.version)
+
+
+NEWEST, OLDEST = "1.36", "1.34"
+RELEASES = {
+    NEWEST: Release(VERSION, HERE, tuple(PROGRAMS)),
+    # The oldest that is tested. etcd, kubectl and kwok are the newest one's: what is old is the server.
+    OLDEST: Release("v1.34.4", HERE / "v1.34", ("kube-apiserver", "kube-controller-manager", "kube-scheduler")),
+}
+
+
 def cache_home() -> Path:
     """The folder that holds everything we build and that is not in the checkout."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "edgewright"
 
 
-def bin_dir() -> Path:
+def bin_dir(release: Release = RELEASES[NEWEST]) -> Path:
     """Where the programs of this version of the module are, or will be."""
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum"):
-        digest.update((HERE / name).read_bytes())
-    digest.update(_KUBERNETES_FLAGS.encode())
-    return cache_home() / "kubernetes" / f"{VERSION}-{digest.hexdigest()[:12]}"
+        digest.update((release.module / name).read_bytes())
+    digest.update(release.flags.encode())
+    return cache_home() / "kubernetes" / f"{release.version}-{digest.hexdigest()[:12]}"
 
 
 def go_version(go: str) -> tuple[int, ...]:
@@ -81,7 +111,7 @@ def go_version(go: str) -> tuple[int, ...]:
             capture_output=True,
             text=True,
             check=True,
-            env=os.environ | {"GOTOOLCHAIN": "local"},
+            env=_asking(),
         ).stdout
     except (OSError, subprocess.CalledProcessError):
         return (0,)
@@ -117,22 +147,52 @@ def find_go() -> str:
     return str(packaged)
 
 
-def go_environment() -> dict[str, str]:
-    """The environment for every build of ours: nothing but go.sum decides, and modules lie in our own cache folder."""
+def go_environment(go: str) -> dict[str, str]:
+    """The environment for every build of ours: nothing but go.sum decides, and modules lie in our own cache folder.
+
+    A module that go.sum does not have, or has otherwise, fails the build, whatever the user's own settings are. Modules
+    come from the proxies that the user has chosen; repositories are not asked where a proxy has none.
+    """
     return os.environ | {
         "CGO_ENABLED": "0",
+        "GOENV": "off",
         "GOFLAGS": "-mod=readonly -modcacherw -buildvcs=false",
+        "GOINSECURE": "",
         "GOMODCACHE": str(cache_home() / "go" / "modules"),
+        "GONOPROXY": "none",
+        "GOPRIVATE": "",
+        "GOPROXY": without_fallback(_said_by(go, "GOPROXY")),
+        "GOSUMDB": "off",
         "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
     }
 
 
-def build(name: str, target: Path, go: str) -> None:
+def without_fallback(proxies: str) -> str:
+    """The list of Go proxies without the modules' own repositories as the last resort; those alone are a choice."""
+    first, *others = re.split(r"([,|])", proxies.strip())
+    listed = [("", first), *zip(others[::2], others[1::2], strict=True)]
+    kept = [(mark, proxy) for mark, proxy in listed if proxy != "direct"] or listed
+    return "".join((kept[0][1], *(mark + proxy for mark, proxy in kept[1:]))) or "off"
+
+
+def _said_by(go: str, name: str) -> str:
+    """What a Go toolchain takes a variable for, by the environment, the user's settings or its own default."""
+    asked = subprocess.run([go, "env", name], capture_output=True, text=True, check=True, env=_asking())
+    return asked.stdout
+
+
+def _asking() -> dict[str, str]:
+    return os.environ | {"GOTOOLCHAIN": "local"}
+
+
+def build(name: str, target: Path, go: str, release: Release = RELEASES[NEWEST]) -> None:
     """Builds one program into `target`; it appears there whole or not at all."""
     program = PROGRAMS[name]
+    flags = release.flags if program.linker_flags == _KUBERNETES_FLAGS else program.linker_flags
     part = target.with_name(f".{target.name}.part")
-    command = [go, *program.build, "-trimpath", "-ldflags", program.linker_flags, "-o", str(part), program.package]
-    subprocess.run(command, cwd=HERE, env=go_environment(), check=True)
+    command = [go, *program.build, "-trimpath", "-ldflags", flags, "-o", str(part), program.package]
+    subprocess.run(command, cwd=release.module, env=go_environment(go), check=True)
     part.rename(target)
 
 
@@ -154,8 +214,9 @@ def build_module(source: Path, *, among: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             part = target.with_name(f".{target.name}.part")
-            command = [find_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(part), "."]
-            subprocess.run(command, cwd=source, env=go_environment(), check=True)
+            go = find_go()
+            command = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(part), "."]
+            subprocess.run(command, cwd=source, env=go_environment(go), check=True)
             part.rename(target)
     return target
 
@@ -168,16 +229,18 @@ def main() -> int:
         metavar="PROGRAM",
         help=f"of {', '.join(PROGRAMS)}; default: those that every suite needs",
     )
+    parser.add_argument("--release", choices=RELEASES, default=NEWEST, help=f"of Kubernetes; default: {NEWEST}")
     parser.add_argument("--print-dir", action="store_true", help="print where the programs are and build nothing")
     args = parser.parse_args()
-    unknown = [name for name in args.programs if name not in PROGRAMS]
+    release = RELEASES[args.release]
+    unknown = [name for name in args.programs if name not in release.programs]
     if unknown:
-        parser.error(f"unknown program {', '.join(unknown)}: choose from {', '.join(PROGRAMS)}")
-    directory = bin_dir()
+        parser.error(f"unknown program {', '.join(unknown)}: choose from {', '.join(release.programs)}")
+    directory = bin_dir(release)
     if args.print_dir:
         print(directory)
         return 0
-    wanted = args.programs or [name for name, program in PROGRAMS.items() if program.always]
+    wanted = args.programs or [name for name in release.programs if PROGRAMS[name].always]
     if all((directory / name).exists() for name in wanted):
         return 0
     directory.mkdir(parents=True, exist_ok=True)
@@ -189,7 +252,7 @@ def main() -> int:
             print(f"kubernetes: building {name} ({number} of {len(missing)}) ...", flush=True)
             started = time.monotonic()
             try:
-                build(name, directory / name, go)
+                build(name, directory / name, go, release)
             except subprocess.CalledProcessError as failed:
                 print(f"kubernetes: {name} could not be built (exit code {failed.returncode})", file=sys.stderr)
                 return 1

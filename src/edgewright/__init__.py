@@ -1,3 +1,3 @@
 """Edgewright keeps fleets of edge devices in the state that people declare."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

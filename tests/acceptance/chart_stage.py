@@ -1,4 +1,4 @@
-"""What the tests of document 003 stand on: a real cluster with a node of ours, a folder to work in, and `make` in it.
+"""What the tests of document 003 stand on: a cluster with a node of ours, a folder to work in, and `make` in it.
 
 The folder holds what the document's reader has: the existing chart in minimart/chart, and minimart-operator, which
 `edgewright chart init` fills. It lies where Pods may read, for the operator's Pod runs from there.
@@ -6,6 +6,7 @@ The folder holds what the document's reader has: the existing chart in minimart/
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -19,8 +20,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.nodecommand import running_node
-from tests.harness import ControlPlane, programs, wait_until
+import pytest
+
+from tests.cluster.nodecommand import OTHERS_TOO, running_node
+from tests.harness import ApiServer, ControlPlane, LocalPlane, programs, wait_until
+from tests.harness.fixtures import run
 from tests.harness.processes import all_stopped, free_port
 from tests.unit.cli.command import PROGRAM, environment
 
@@ -36,7 +40,7 @@ _TOOLS = Path(sys.executable).parent
 class Stage:
     """A cluster and the folder of a project."""
 
-    def __init__(self, cluster: ControlPlane, folder: Path) -> None:
+    def __init__(self, cluster: ApiServer, folder: Path) -> None:
         self.cluster = cluster
         self.folder = folder
         self.project = folder / "minimart-operator"
@@ -123,17 +127,6 @@ class Stage:
     def deployment(self, name: str) -> dict[str, Any]:
         """The Deployment of a release."""
         found: dict[str, Any] = self.cluster.request("GET", f"{DEPLOYMENTS}/{name}")
-        return found
-
-    def writes(self, since: int = 0) -> list[tuple[str, str]]:
-        """Every request that wrote something, from the audit log's line number `since` on; Leases do not count."""
-        found = []
-        for event in self.cluster.audit_events()[since:]:
-            uri = event["requestURI"]
-            if event["verb"] in {"get", "list", "watch"} or "dryRun=All" in uri or "/leases" in uri:
-                continue
-            if event.get("userAgent", "").startswith(("edgewright", "Helm", "helm")):
-                found.append((event["verb"], uri))
         return found
 
 
@@ -240,24 +233,69 @@ def working_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+def images(folder: Path) -> tuple[str, ...]:
+    """The options by which a node runs the two images of the document as programs of a stage's folder."""
+    shop = f"{sys.executable} {folder / 'minimart' / 'shop.py'}"
+    lines = {"samutup/minimart:1.0.0": shop, IMAGE: str(folder / "operator.sh")}
+    return tuple(part for name, line in lines.items() for part in ("--image", f"{name}={line}"))
+
+
+def place_operator(stage: Stage, **variables: str) -> None:
+    """Writes what the operator's image is: it works in the project's folder, with these variables on top."""
+    operator = stage.folder / "operator.sh"
+    exports = "".join(f"export {name}={value}\n" for name, value in variables.items())
+    operator.write_text(f'#!/bin/sh\ncd {stage.project}\n{exports}exec {PROGRAM} "$@"\n')
+    operator.chmod(0o755)
+
+
 @contextmanager
 def node(stage: Stage) -> Iterator[None]:
     """A node that runs the two images of the document as programs, with logs."""
     cluster = stage.cluster
     folder = stage.folder / "node-files"
     folder.mkdir()
-    shop, operator = stage.folder / "minimart" / "shop.py", stage.folder / "operator.sh"
-    server = f"KUBERNETES_SERVICE_HOST=127.0.0.1 KUBERNETES_SERVICE_PORT={cluster.port}"
-    # The image's working folder, and where the API server is.
-    operator.write_text(f'#!/bin/sh\ncd {stage.project}\nexport {server}\nexec {PROGRAM} "$@"\n')
-    operator.chmod(0o755)
+    # Nothing on this cluster forwards the address of the Service of the API server.
+    place_operator(stage, KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=str(cluster.port))
     pem = folder / "node.pem"
     pem.write_bytes(b"".join((cluster.directory / f"serving.{end}").read_bytes() for end in ("crt", "key")))
-    images = {"samutup/minimart:1.0.0": f"{sys.executable} {shop}", IMAGE: str(operator)}
-    arguments = [part for name, line in images.items() for part in ("--image", f"{name}={line}")]
     logs: tuple[str | Path, ...] = ("--client-ca", cluster.ca_file, "--certificate", pem)
-    with running_node(cluster, folder, "node-of-003", *arguments, *logs):
+    with running_node(cluster, folder, "node-of-003", *images(stage.folder), *OTHERS_TOO, *logs):
         yield
+
+
+@contextmanager
+def on_a_cluster(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """A stage on the real Kubernetes, with a node of ours."""
+    parts = {"controller-manager", "scheduler"}
+    with working_folder() as folder:
+        for cluster in run(request, functools.partial(ControlPlane, parts=parts, audit=True)):
+            stage = Stage(cluster, folder)
+            with node(stage):
+                yield stage
+
+
+@contextmanager
+def on_up(request: pytest.FixtureRequest, *, operator: bool = False, options: tuple[str, ...] = ()) -> Iterator[Stage]:
+    """A stage on `edgewright up`, whose own node runs the Pods; with `operator` it does what ours does, too."""
+    with working_folder() as folder:
+        arguments = (*images(folder), *options)
+        for cluster in run(request, functools.partial(LocalPlane, node=True, operator=operator, arguments=arguments)):
+            stage = Stage(cluster, folder)
+            # Of several `up` on one machine the first has the address of the Service of the API server.
+            place_operator(stage, KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=str(cluster.port))
+            yield stage
+
+
+def writes(cluster: ControlPlane, since: int = 0) -> list[tuple[str, str]]:
+    """Every request that wrote something, from the audit log's line number `since` on; Leases do not count."""
+    found = []
+    for event in cluster.audit_events()[since:]:
+        uri = event["requestURI"]
+        if event["verb"] in {"get", "list", "watch"} or "dryRun=All" in uri or "/leases" in uri:
+            continue
+        if event.get("userAgent", "").startswith(("edgewright", "Helm", "helm")):
+            found.append((event["verb"], uri))
+    return found
 
 
 def ports() -> Mapping[str, str]:

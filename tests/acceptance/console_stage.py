@@ -25,7 +25,7 @@ import yaml
 
 from edgewright.api import CUSTOM_KINDS, custom_resource_definitions
 from tests.documents import ROOT
-from tests.harness import ApiServer, ControlPlane, LocalPlane, wait_until
+from tests.harness import ApiServer, wait_until
 from tests.unit.cli.command import PROGRAM, environment
 
 PORTAL = ROOT / "docs" / "examples" / "portal"
@@ -78,11 +78,16 @@ def install(server: ApiServer) -> None:
 
 
 def portal_token(server: ApiServer, namespace: str) -> str:
-    """The token of a portal with the rights that the example gives it; the embedded server has no roles yet."""
-    if isinstance(server, LocalPlane):
-        return (server.data / "pki" / "token").read_text().strip()
-    assert isinstance(server, ControlPlane)
+    """The token of a portal with the rights that the example gives it, once the API server knows of them."""
     server.kubectl("apply", "-n", namespace, "-f", str(PORTAL / "rbac.yaml"))
+    right = {"group": "charts.samutup.com", "resource": "minimarts", "verb": "patch", "namespace": namespace}
+    review = {"spec": {"user": f"system:serviceaccount:{namespace}:portal", "resourceAttributes": right}}
+
+    def known() -> bool:
+        answer = server.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return bool(answer["status"].get("allowed"))
+
+    wait_until(known, what="the portal has its rights")
     return server.kubectl("create", "token", "portal", "-n", namespace).stdout.strip()
 
 
@@ -144,7 +149,7 @@ class ConsoleProcess:
 
     def _once(self, method: str, path: str, body: Any, *, token: str, headers: Mapping[str, str]) -> Answer:
         address = urllib.parse.urlsplit(self.url)
-        connection = http.client.HTTPConnection(address.netloc, timeout=60)
+        connection = http.client.HTTPConnection(address.netloc, timeout=240)
         given = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         try:
             content = None if body is None else json.dumps(body)
@@ -158,8 +163,9 @@ class ConsoleProcess:
 
 
 @contextmanager
-def console(server: ApiServer, folder: Path, *arguments: str, port: int = 0) -> Iterator[ConsoleProcess]:
-    """Runs the command on a free port until the end of the block; it must end well then."""
+def console(server: ApiServer | Path, folder: Path, *arguments: str, port: int = 0) -> Iterator[ConsoleProcess]:
+    """Runs the command on a free port until the end of the block; it must end well then. A Path is a kubeconfig."""
+    kubeconfig = server if isinstance(server, Path) else server.kubeconfig
     folder.mkdir(exist_ok=True, parents=True)
     out, err = folder / "console.out", folder / "console.err"
     with out.open("w") as stdout, err.open("w") as stderr:
@@ -169,12 +175,12 @@ def console(server: ApiServer, folder: Path, *arguments: str, port: int = 0) -> 
             stdout=stdout,
             stderr=stderr,
             text=True,
-            env=environment(HOME=str(folder), KUBECONFIG=str(server.kubeconfig)),
+            env=environment(HOME=str(folder), KUBECONFIG=str(kubeconfig)),
         )
     try:
         yield ConsoleProcess(process, out, err)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, out.read_text() + err.read_text()
+        assert process.wait(120) == 0, out.read_text() + err.read_text()
     finally:
         if process.poll() is None:
             process.kill()
@@ -197,7 +203,7 @@ def operator(server: ApiServer, folder: Path) -> Iterator[None]:
     finally:
         process.terminate()
         try:
-            process.wait(30)
+            process.wait(120)
         finally:
             process.kill()
             process.wait()

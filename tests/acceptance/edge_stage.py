@@ -7,7 +7,6 @@ podmans of their own. A small provisioner fills the bucket claims, as an object 
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import subprocess
 import sys
@@ -17,8 +16,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from tests.edge.bucket import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.edge.bucket import S3Server
 from tests.edge.machine import Machine, build_image
+from tests.edge.site import has_authority
 from tests.harness import ControlPlane, programs, wait_until
 from tests.harness.processes import Process, free_port
 from tests.unit.cli.command import PROGRAM, environment
@@ -107,7 +107,7 @@ class Stage:
         for process in (self.operator, self.gateway):
             stack.callback(process.kill)
             process.start()
-        wait_until(self._has_authority, what="the gateway's authority")
+        wait_until(lambda: has_authority(cluster), what="the gateway's authority")
         self.devices = [Device(self, machine, name) for machine, name in zip(machines, NAMES, strict=True)]
 
     def type(self, command: str, *, fails: bool = False) -> str:
@@ -139,13 +139,6 @@ class Stage:
         command: list[str | Path] = [PROGRAM, *arguments, "--kubeconfig", self.cluster.kubeconfig]
         return Process(name, command, log=log, ready=lambda: True)
 
-    def _has_authority(self) -> bool:
-        secrets = self.cluster.request("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets")["items"]
-        names = {each["metadata"]["name"] for each in secrets}
-        return {"flotta-ca", "flotta-host-certificate"} <= names and any(
-            each.startswith("reg-client-ca") for each in names
-        )
-
     @contextmanager
     def _provisioner(self, host: str) -> Iterator[None]:
         """Makes a bucket, a ConfigMap and a Secret for each claim."""
@@ -169,21 +162,10 @@ class Stage:
             thread.join()
 
     def _provide(self, name: str, host: str) -> None:
-        self.s3.bucket(name)
-        metadata = {"name": name}
-        place = {"BUCKET_HOST": host, "BUCKET_PORT": str(self.s3.port), "BUCKET_NAME": name, "BUCKET_REGION": ""}
-        keys = {
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY.encode(),
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY.encode(),
-            "tls.crt": self.s3.authority.certificate,
-        }
+        place, keys = self.s3.claimed(name, host=host)
         core = f"/api/v1/namespaces/{NAMESPACE}"
-        self.cluster.request(
-            "POST",
-            f"{core}/secrets",
-            {"metadata": metadata, "data": {key: base64.b64encode(value).decode() for key, value in keys.items()}},
-        )
-        self.cluster.request("POST", f"{core}/configmaps", {"metadata": metadata, "data": place})
+        self.cluster.request("POST", f"{core}/secrets", {"metadata": {"name": name}, "data": keys})
+        self.cluster.request("POST", f"{core}/configmaps", {"metadata": {"name": name}, "data": place})
 
 
 NAMES: Final = ("242e48d0-286b-4170-9b97-95502066e6ae", "8f2d6a52-7a52-4a4e-9b6e-0d8f1b7c2a10")

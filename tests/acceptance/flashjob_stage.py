@@ -6,17 +6,20 @@ the project, so that what a target writes (bin/, build/, dist/) leaves the proje
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
+import termios
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,18 +38,30 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 NAMESPACE: Final = "edgewright-system"
 ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:edgewright-controller-manager"
 JOBS: Final = "/apis/application.flashjob.nbfc.io/v1alpha1/namespaces/default/flashjobs"
+ROLLOUTS: Final = "/apis/edgewright.dev/v1alpha1/namespaces/default/firmwarerollouts"
 INSTANCES: Final = "/apis/akri.sh/v0/namespaces/default/instances"
 IMAGE: Final = "registry.example/flash/edgewright:1.0"
 """An image of the operator that the node of the tests can run."""
 SCALE: Final = 0.1
 PATIENCE: Final = 90.0
 _PYTHON: Final = sys.executable
-_LINKED: Final = ("Makefile", "deploy.mk", "config", "hack", "images", "src", "requirements", "pyproject.toml", ".venv")
+_LINKED: Final = (
+    "Makefile",
+    "deploy.mk",
+    "config",
+    "charts",
+    "hack",
+    "images",
+    "src",
+    "requirements",
+    "pyproject.toml",
+    ".venv",
+)
 _LINKED_FILES: Final = ("README.md", "LICENSE", "filter_uuid.py")
 _OWN: Final = 2 + os.getpid() % 250
 IMAGES: Final = (
     *("--image", f"{FLASHER_IMAGE}=env EDGEWRIGHT_TIME_SCALE={SCALE} {_PYTHON} -m edgewright.devices.flasher"),
-    *("--image", f"{IMAGE.partition(':')[0]}={_PYTHON} -m edgewright"),
+    *("--image", f"{IMAGE.partition(':')[0]}=env EDGEWRIGHT_TIME_SCALE={SCALE} {_PYTHON} -m edgewright"),
 )
 
 
@@ -101,6 +116,26 @@ class Place:
         found: dict[str, Any] = self.get(f"{JOBS}/{name}")
         return found
 
+    def rollouts(self) -> list[dict[str, Any]]:
+        """The rollouts as they are, the first made first."""
+        found: list[dict[str, Any]] = self.get(ROLLOUTS)["items"]
+        return sorted(found, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+
+    def rollout_jobs(self) -> list[dict[str, Any]]:
+        """The FlashJobs that rollouts have made, in the order of their names."""
+        jobs = (each for each in self.get(JOBS)["items"] if each["metadata"].get("ownerReferences"))
+        return sorted(jobs, key=lambda each: str(each["metadata"]["name"]))
+
+    def device_names(self, chosen: Collection[str]) -> dict[str, str]:
+        """The uuid of these by which each Device was found, by its name."""
+        devices = self.get("/apis/edgewright.dev/v1alpha1/devices")["items"]
+        return {
+            each["metadata"]["name"]: uuid
+            for each in devices
+            for uuid in each.get("status", {}).get("instances", ())
+            if uuid in chosen
+        }
+
     def until_phase(self, phase: str, name: str = "flashjob") -> dict[str, Any]:
         """A FlashJob once it has that phase for its present spec."""
 
@@ -130,8 +165,8 @@ class Place:
         return wait_until(found, what=what, timeout=PATIENCE)
 
     def clear(self) -> None:
-        """Deletes the FlashJobs, and waits until what was made for them is gone."""
-        self.server.kubectl("delete", "flashjobs", "--all", "-n", "default", "--timeout=60s")
+        """Deletes the FlashJobs and the rollouts, and waits until what was made for them is gone."""
+        self.server.kubectl("delete", "firmwarerollouts,flashjobs", "--all", "-n", "default", "--timeout=240s")
         self.until_no_flash_objects()
 
     def until_no_flash_objects(self) -> None:
@@ -154,6 +189,10 @@ def checkout(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*_LINKED, *_LINKED_FILES):
         (folder / name).symlink_to(ROOT / name)
+    # The packages of a base image are fetched once for all checkouts.
+    (ROOT / "build/base").mkdir(parents=True, exist_ok=True)
+    (folder / "build").mkdir()
+    (folder / "build/base").symlink_to(ROOT / "build/base")
     return folder
 
 
@@ -165,7 +204,8 @@ def real_cluster(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     server = ControlPlane(parts={"controller-manager", "scheduler"}, audit=True)
     try:
         server.start()
-        with running_node(server, server.directory, "edge", *IMAGES, "--addresses", addresses):
+        # The operator runs there too, once it is deployed.
+        with running_node(server, server.directory, "edge", *IMAGES, "--no-taint", "--addresses", addresses):
             yield server
     finally:
         end_containers(server.directory / "node")
@@ -279,7 +319,7 @@ def refused(server: ControlPlane, user: str = ACCOUNT) -> list[str]:
     return [
         f"{event['verb']} {event['requestURI']}"
         for event in server.audit_events()
-        if event["user"]["username"] == user and event.get("responseStatus", {}).get("code") == 403
+        if event["user"].get("username") == user and event.get("responseStatus", {}).get("code") == 403
     ]
 
 
@@ -288,15 +328,16 @@ def used(server: ControlPlane, user: str = ACCOUNT) -> set[tuple[str, str]]:
     return {
         (event["verb"], "/".join(filter(None, (reference.get("resource"), reference.get("subresource")))))
         for event in server.audit_events()
-        if event["user"]["username"] == user and (reference := event.get("objectRef"))
+        if event["user"].get("username") == user and (reference := event.get("objectRef"))
     }
 
 
 class Conversation:
     """A command on a terminal of its own, which is answered as a person answers it: when it has asked."""
 
-    def __init__(self, place: Place, command: Sequence[str]) -> None:
+    def __init__(self, place: Place, command: Sequence[str], *, columns: int = 80) -> None:
         mine, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self._terminal = mine
         self.said = ""
         """What stands on the screen."""
@@ -343,6 +384,11 @@ class Conversation:
         os.write(self._terminal, b"\x03")
         return self.end()
 
+    def kill(self) -> None:
+        """Ends it as a power cut would: kill -9."""
+        self._process.kill()
+        self._process.wait()
+
     def end(self) -> int:
         """What it ends with, once it does."""
 
@@ -366,10 +412,9 @@ class Conversation:
 def require_packages(*names: str) -> None:
     """Installs Debian packages where that can be done; says what is missing where not."""
     missing = [name for name in names if shutil.which(name) is None]
-    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
-        options = ["-o", "DPkg::Lock::Timeout=300", "--yes", "--quiet=2", "--no-install-recommends"]
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "install", *options, *missing], env=quiet, capture_output=True, check=False)
+    if missing:
+        command = [str(ROOT / "hack" / "debian_package.sh"), "acceptance", missing[0], *missing]
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if still := [name for name in missing if shutil.which(name) is None]:
         pytest.fail(f"{', '.join(still)} is missing (on Debian: apt-get install {' '.join(still)})", pytrace=False)
 
@@ -390,23 +435,10 @@ def container_tools(folder: Path, registry: str) -> dict[str, str]:
 
 def debian_base(folder: Path, tools: Mapping[str, str]) -> str:
     """A base image with Python, made from the packages of this machine's own Debian; its name."""
-    sources = next(
-        path
-        for path in (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
-        if path.exists()
-    )
-    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)[
-        "VERSION_CODENAME"
-    ]
-    without = [f"--dpkgopt=path-exclude=/usr/share/{each}/*" for each in ("doc", "man", "locale")]
-    packages = "python3,ca-certificates,base-files,base-passwd,libc-bin,tzdata"
-    base = ["mmdebstrap", "--quiet", "--variant=extract", f"--include={packages}", *without]
-    subprocess.run([*base, release, folder / "base.tar", sources], check=True, capture_output=True)
-    (folder / "Containerfile").write_text("FROM scratch\nADD base.tar /\n")
-    name = "localhost/edgewright-base"
-    build: list[str | Path] = ["buildah", "build", "--quiet", "--tag", name, "--file", folder / "Containerfile", folder]
-    subprocess.run(build, check=True, capture_output=True, env={**os.environ, **tools})
-    return name
+    environment = {**os.environ, **tools, "MAKEFLAGS": "", "MAKEOVERRIDES": ""}
+    command = ["make", "base-image"]
+    subprocess.run(command, cwd=checkout(folder / "base"), check=True, capture_output=True, env=environment)
+    return "localhost/edgewright-base"
 
 
 def pulled(registry: str, image: str, folder: Path) -> dict[str, Any]:
@@ -416,7 +448,7 @@ def pulled(registry: str, image: str, folder: Path) -> dict[str, Any]:
 
     def fetch(path: str) -> bytes:
         request = urllib.request.Request(f"http://{registry}/v2/{repository}/{path}", headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=240) as answer:
             return bytes(answer.read())
 
     manifest = json.loads(fetch(f"manifests/{tag}"))

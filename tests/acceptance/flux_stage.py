@@ -1,11 +1,12 @@
-"""What document 002 is played on: a real control plane, `edgewright node` with the stand-in for flux, the operator.
+"""What document 002 is played on: a control plane, a node of ours with the stand-in for flux, the operator.
 
-`test_002_flux` uses it. The commands are the document's own; where a target of the Makefile is not there yet, what it
-runs is run itself.
+On the real control plane `edgewright node` runs the Pods (`staged`); `edgewright up` does so itself (`on_up`). The
+commands are the document's own; where a target of the Makefile is not there yet, what it runs is run itself.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -19,13 +20,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.nodecommand import running_node
-from tests.harness import ControlPlane, programs, wait_until
+import pytest
+
+from tests.cluster.nodecommand import OTHERS_TOO, running_node
+from tests.harness import ApiServer, ControlPlane, LocalPlane, programs, wait_until
+from tests.harness.fixtures import run
 from tests.unit.cli.command import PROGRAM, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).with_name("flux_stand_in.py")
 IMAGE = "fluxrm/flux-sched:focal"
+VIEW = "ghcr.io/converged-computing/flux-view-ubuntu:tag-noble"
+"""The image that brings flux into the Pods of a MiniCluster; here it brings nothing, because it is there already."""
 ADDRESS = "127.77.2.1"
 NAMESPACE = "flux-operator"
 
@@ -33,7 +39,7 @@ NAMESPACE = "flux-operator"
 class Stage:
     """A control plane with a node on it, and what people type."""
 
-    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+    def __init__(self, plane: ApiServer, folder: Path) -> None:
         self.plane = plane
         self.folder = folder
 
@@ -58,16 +64,16 @@ class Stage:
     def edgewright(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`edgewright …`, from start to end."""
         return subprocess.run(
-            [PROGRAM, *words], env=self.environment(), capture_output=True, text=True, timeout=60, check=False
+            [PROGRAM, *words], env=self.environment(), capture_output=True, text=True, timeout=240, check=False
         )
 
     @contextmanager
-    def running(self, *, log: str = "operator.log") -> Iterator[subprocess.Popen[str]]:
-        """The operator, as `make run` runs it, until the block ends; then Ctrl-C."""
-        command: list[str | Path] = [PROGRAM, "run"]
+    def running(self, *options: str, log: str = "operator.log") -> Iterator[subprocess.Popen[str]]:
+        """The operator, as `make run ARGS=OPTIONS` runs it, until the block ends; then Ctrl-C."""
+        command: list[str | Path] = [PROGRAM, "run", *options]
         if has_target("run"):
             # The usual ports may be somebody else's on the machine of the test.
-            command = ["make", "run", "METRICS_PORT=0", "HEALTH_PORT=0"]
+            command = ["make", "run", "METRICS_PORT=0", "HEALTH_PORT=0", f"ARGS={' '.join(options)}"]
         with (self.folder / log).open("w") as file:
             process = subprocess.Popen(
                 command,
@@ -85,7 +91,7 @@ class Stage:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT)
                 try:
-                    process.wait(30)
+                    process.wait(120)
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -105,20 +111,20 @@ class Stage:
         """Whatever there is of some kinds, as kind/name."""
         return self.kubectl("get", kinds, "-n", namespace, "-o", "name").split()
 
-    def until(self, name: str, namespace: str = NAMESPACE, **status: Any) -> dict[str, Any]:
-        """The Flux once its status has these fields, for the present spec."""
+    def until(self, name: str, namespace: str = NAMESPACE, *, kind: str = "flux", **status: Any) -> dict[str, Any]:
+        """The Flux, or one of another kind, once its status has these fields, for the present spec."""
 
         def reached() -> dict[str, Any] | None:
-            flux = self.flux(name, namespace)
+            flux = self.get(kind, name, namespace)
             shown = flux.get("status", {})
             current = shown.get("observedGeneration") == flux["metadata"]["generation"]
             return flux if current and all(shown.get(key) == value for key, value in status.items()) else None
 
         try:
-            return wait_until(reached, timeout=120, interval=0.2, what=f"{name} is {status}")
+            return wait_until(reached, timeout=180, interval=0.2, what=f"{name} is {status}")
         except AssertionError as error:
-            said = self.kubectl("get", "flux,pods,jobs,statefulsets", "-A", "-o", "wide")
-            status = self.flux(name, namespace).get("status", {})
+            said = self.kubectl("get", f"{kind},pods,jobs,statefulsets", "-A", "-o", "wide")
+            status = self.get(kind, name, namespace).get("status", {})
             raise AssertionError(f"{error}\n{json.dumps(status, indent=1)}\n{said}") from None
 
     def reason(self, kind: str, name: str, namespace: str = NAMESPACE) -> tuple[str, str, str]:
@@ -141,6 +147,19 @@ def flux(name: str = "flux-sample", namespace: str = NAMESPACE, **spec: Any) -> 
     return {"apiVersion": "flux-framework.org/v1alpha1", "kind": "Flux", "metadata": metadata, "spec": spec}
 
 
+def minicluster(name: str, namespace: str, command: str = "", *, size: int = 2, **spec: Any) -> dict[str, Any]:
+    """A MiniCluster whose command runs in the stand-in's image; `container` adds to its container."""
+    container = {"image": IMAGE, **({"command": command} if command else {}), **spec.pop("container", {})}
+    body: dict[str, Any] = {"size": size, "containers": [container], "logging": {"quiet": True}, **spec}
+    metadata = {"name": name, "namespace": namespace}
+    return {
+        "apiVersion": "flux-framework.org/v1alpha2",
+        "kind": "MiniCluster",
+        "metadata": metadata,
+        "spec": body,
+    }
+
+
 def setup(name: str = "flux-sample", namespace: str = NAMESPACE, **spec: Any) -> dict[str, Any]:
     """A FluxSetup."""
     return {**flux(name, namespace, **spec), "kind": "FluxSetup"}
@@ -153,8 +172,8 @@ def has_target(name: str) -> bool:
 
 
 @contextmanager
-def staged(plane: ControlPlane, folder: Path, *, name: str = "edge-flux") -> Iterator[Stage]:
-    """A node on a control plane, with the stand-in as the image's program; both go afterwards."""
+def stand_in() -> Iterator[tuple[str, ...]]:
+    """The options by which a node runs the stand-in as the program of both images; its file goes afterwards."""
     # Not in a folder of pytest's: Pods run as nobody, who may not enter those.
     place = Path(tempfile.mkdtemp(prefix="edgewright-flux-"))
     try:
@@ -162,13 +181,29 @@ def staged(plane: ControlPlane, folder: Path, *, name: str = "edge-flux") -> Ite
         program = place / "flux"
         program.write_text(f"#!{sys.executable}\n{STAND_IN.read_text()}")
         program.chmod(0o755)
-        certificate = folder / "node.pem"
-        certificate.write_bytes(
-            (plane.directory / "serving.crt").read_bytes() + (plane.directory / "serving.key").read_bytes()
-        )
-        arguments = ("--image", f"{IMAGE}={program}", "--addresses", ADDRESS)
-        logs = ("--client-ca", plane.ca_file, "--certificate", certificate)
-        with running_node(plane, folder, name, *arguments, *logs):
-            yield Stage(plane, folder)
+        yield tuple(word for image in (IMAGE, VIEW) for word in ("--image", f"{image}={program}"))
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def staged(plane: ControlPlane, folder: Path, *, name: str = "edge-flux") -> Iterator[Stage]:
+    """A node on a control plane, with the stand-in as the image's program; both go afterwards."""
+    certificate = folder / "node.pem"
+    certificate.write_bytes(
+        (plane.directory / "serving.crt").read_bytes() + (plane.directory / "serving.key").read_bytes()
+    )
+    logs = ("--client-ca", plane.ca_file, "--certificate", certificate)
+    with (
+        stand_in() as images,
+        running_node(plane, folder, name, *images, "--addresses", ADDRESS, *OTHERS_TOO, *logs),
+    ):
+        yield Stage(plane, folder)
+
+
+@contextmanager
+def on_up(request: pytest.FixtureRequest, folder: Path) -> Iterator[Stage]:
+    """`edgewright up` without its operator, whose own node has the stand-in."""
+    with stand_in() as images:
+        for plane in run(request, functools.partial(LocalPlane, node=True, arguments=images)):
+            yield Stage(plane, folder)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import random
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +20,8 @@ import pytest
 import yaml
 
 from tests.acceptance.flashjob_stage import (
-    JOBS,
     PATIENCE,
+    ROLLOUTS,
     ROOT,
     Conversation,
     Place,
@@ -29,8 +32,9 @@ from tests.acceptance.flashjob_stage import (
     page,
     real_cluster,
 )
-from tests.harness import LocalPlane, wait_until
+from tests.harness import LocalPlane, repetition, wait_until
 
+DEVICES: Final = 5
 SAVED: Final = "application_v1alpha1_flashjob.yaml"
 EXAMPLE: Final = """\
 apiVersion: application.flashjob.nbfc.io/v1alpha1
@@ -98,7 +102,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A checkout, five devices of which the last is refused by attestation, and `make run`."""
     with (
         request.param(request) as server,
-        devices(server, tmp_path_factory.mktemp("001"), count=5, faults=("refuse-attestation=5",)) as found,
+        devices(server, tmp_path_factory.mktemp("001"), count=DEVICES, faults=("refuse-attestation=5",)) as found,
         operating(found),
     ):
         yield found
@@ -137,6 +141,7 @@ def test_make_manifests_writes_what_is_there_already(place: Place) -> None:
     assert content() == before
 
 
+@pytest.mark.plain
 def test_the_status_has_phase_and_completed_uuids() -> None:
     text = (ROOT / "config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml").read_text(encoding="utf-8")
     schema = yaml.safe_load(text)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
@@ -175,6 +180,9 @@ def test_each_device_of_the_example_gets_its_own_pod_and_service_which_go_when_i
         uuid: endpoints[uuid] for uuid in wanted
     }
     assert job["status"]["hostEndpoint"] in endpoints.values()
+    header, row = place.typed("kubectl get flashjob flashjob").splitlines()
+    assert header.split() == ["NAME", "PHASE", "DONE", "FAILED", "VERSION", "AGE"]
+    assert row.split()[:3] == ["flashjob", "Completed", "2/2"]
     place.until_no_flash_objects()
 
 
@@ -183,13 +191,14 @@ def test_deleting_the_job_takes_everything_with_it(place: Place) -> None:
     place.seen(
         "/api/v1/namespaces/default/pods", lambda each: "uuid" in each["metadata"].get("labels", {}), "a Pod is there"
     )
-    place.typed("kubectl delete flashjob flashjob --timeout=60s")
+    place.typed("kubectl delete flashjob flashjob --timeout=240s")
     place.until_no_flash_objects()
 
 
 # --- filter_uuid.py ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.plain
 def test_the_six_functions_can_be_imported() -> None:
     spec = importlib.util.spec_from_file_location("filter_uuid", ROOT / "filter_uuid.py")
     assert spec is not None
@@ -199,17 +208,23 @@ def test_the_six_functions_can_be_imported() -> None:
     assert [name for name in FUNCTIONS if not callable(getattr(module, name, None))] == []
 
 
-def test_the_dialogue_is_that_of_the_document(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("command", "columns"), [("python3 filter_uuid.py", 80), (f"{sys.executable} -m edgewright rollout create", 200)]
+)
+def test_the_dialogue_is_that_of_the_document(place: Place, command: str, columns: int) -> None:
     uuid = uuids(place)[2]
     text = DIALOGUE.format(uuid=uuid, firmware=place.firmware, saved=SAVED)
-    with Conversation(place, script(place).split()) as person:
+    words = [*command.split(), *script(place).split()[2:]]
+    with Conversation(place, words, columns=columns) as person:
         for line in text.splitlines():
             question, colon, answer = line.rpartition(": ")
             if line.startswith(("Enter", "Do you")):
                 person.answer(f"{question}{colon}", answer)
         assert person.end() == 0
     assert person.said == text
-    assert place.job()["status"]["phase"] == "Completed"
+    (rollout,) = place.rollouts()
+    assert rollout["status"]["phase"] == "Completed"
+    assert [each["spec"]["version"] for each in place.rollout_jobs()] == ["0.2.0"]
 
 
 def test_the_saved_file_is_the_documents_and_can_be_applied_alone(place: Place) -> None:
@@ -223,34 +238,38 @@ def test_the_saved_file_is_the_documents_and_can_be_applied_alone(place: Place) 
     place.until_phase("Completed")
 
 
-def test_batches_add_to_one_job_bad_answers_are_asked_again_and_a_failed_device_is_named(place: Place) -> None:
+def test_batches_are_of_one_rollout_bad_answers_are_asked_again_and_a_failed_device_is_named(place: Place) -> None:
     order = offered(place)
     broken = uuids(place)[-1]
     chosen = [*[uuid for uuid in order if uuid != broken][:2], broken]
     numbers = ",".join(str(order.index(uuid)) for uuid in chosen)
     answers = f"\nTHERMO\n\nmaybe\nn\n0,99\nx\n{numbers}\nfsdsdsd\n{place.firmware}\nnone\n2\n-3\n1\n"
     done = place.type(script(place), answers=answers)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 4, done.stderr
+    jobs = place.rollout_jobs()
+    names = place.device_names(chosen)
+    batches = [[names[each] for each in job["spec"]["uuid"]] for job in jobs]
+    assert [len(batch) for batch in batches] == [2, 1]
+    assert sorted(batches[0] + batches[1]) == sorted(chosen)
     for told in (
         "'maybe' is neither y nor n, please answer again",
         f"'99' is not a number from 0 to {len(order) - 1}, please answer again",
         "'fsdsdsd' names no image",
         "'none' is not a whole number from 1 to 5000, please answer again",
         "'-3' is not a whole number from 0 to 86400, please answer again",
-        f"Applying batch 1 with UUIDs: {chosen[:2]}\n",
+        f"Applying batch 1 with UUIDs: {batches[0]}\n",
         "Waiting for 1 seconds before the next batch...\n",
-        f"Applying batch 2 with UUIDs: {chosen[2:]}\n",
+        f"Applying batch 2 with UUIDs: {batches[1]}\n",
     ):
         assert told in done.stdout
     assert done.stdout.count("Waiting for") == 1
     assert f"{broken} failed: the attestation service does not recognise the device's certificate" in done.stdout
     assert done.stderr.splitlines()[-1] == "filter_uuid.py: 1 of 3 devices failed"
-    job = place.job()
-    assert job["spec"]["uuid"] == chosen
-    assert sorted(job["status"]["completedUUIDs"]) == sorted(chosen[:2])
+    (rollout,) = place.rollouts()
+    assert (rollout["spec"]["selector"]["uuids"], rollout["status"]["progress"]) == (chosen, "2/3")
 
 
-def test_ctrl_c_between_two_batches_leaves_a_valid_job(place: Place) -> None:
+def test_ctrl_c_between_two_batches_leaves_a_rollout_that_goes_on_by_itself(place: Place) -> None:
     order = offered(place)
     chosen = [uuid for uuid in order if uuid != uuids(place)[-1]][:2]
     numbers = ",".join(str(order.index(uuid)) for uuid in chosen)
@@ -259,7 +278,46 @@ def test_ctrl_c_between_two_batches_leaves_a_valid_job(place: Place) -> None:
             person.answer(": ", answer)
         person.until("Waiting for 600 seconds before the next batch...\n")
         assert person.interrupt() == 130
-    assert place.until_phase("Completed")["spec"]["uuid"] == chosen[:1]
+    (rollout,) = place.rollouts()
+    assert rollout["spec"]["selector"]["uuids"] == chosen
+    assert len(place.rollout_jobs()) == 1, "the second batch has not begun"
+    place.server.request(
+        "PATCH",
+        f"{ROLLOUTS}/{rollout['metadata']['name']}",
+        {"spec": {"intervalSeconds": 0}},
+        content_type="application/merge-patch+json",
+    )
+    wait_until(
+        lambda: place.rollouts()[0]["status"]["phase"] == "Completed", what="the rest has followed", timeout=PATIENCE
+    )
+    assert place.rollouts()[0]["status"]["progress"] == "2/2"
+
+
+@pytest.mark.repeated
+@pytest.mark.parametrize("seed", repetition.numbers(3, 20))
+def test_the_script_killed_at_a_random_moment_and_typed_again_comes_to_the_same_end(place: Place, seed: int) -> None:
+    endpoints = list(place.instances())[:2]
+
+    def answers() -> list[str]:
+        # A device that was flashed comes back as another Instance, with another uuid and number.
+        wait_until(lambda: len(place.instances()) == DEVICES, what="all devices are discovered")
+        instances = place.instances()
+        numbers = ",".join(str(offered(place).index(instances[endpoint])) for endpoint in endpoints)
+        return ["", "", "", "n", numbers, place.firmware, "1", "1"]
+
+    with Conversation(place, script(place).split()) as person:
+        for answer in answers():
+            person.answer(": ", answer)
+        time.sleep(random.Random(seed).uniform(0, 3))
+        person.kill()
+    assert "All 2 devices run 0.2.0\n" in place.typed(script(place), answers="\n".join([*answers(), ""]))
+    wait_until(
+        lambda: all(each["status"].get("phase") == "Completed" for each in place.rollouts()),
+        what="what was begun before the kill has ended too",
+        timeout=PATIENCE,
+    )
+    assert [json.loads(page(f"http://{endpoint}/info"))["version"] for endpoint in endpoints] == ["0.2.0", "0.2.0"]
+    place.until_no_flash_objects()
 
 
 def test_instances_of_all_namespaces_are_offered_and_one_narrows(place: Place) -> None:
@@ -277,7 +335,7 @@ def test_instances_of_all_namespaces_are_offered_and_one_narrows(place: Place) -
             assert done.stderr.startswith("filter_uuid.py: the input ended before this was answered: Do you want")
     finally:
         place.server.request("DELETE", f"/apis/akri.sh/v0/namespaces/{other}/instances/x-1")
-    assert not place.server.exists(f"{JOBS}/flashjob")
+    assert place.rollouts() == []
 
 
 def test_a_file_in_git_is_never_written_over(place: Place, tmp_path: Path) -> None:
@@ -292,6 +350,7 @@ def test_a_file_in_git_is_never_written_over(place: Place, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.plain
 def test_without_the_environment_one_sentence_says_how_to_make_it(tmp_path: Path) -> None:
     shutil.copy(ROOT / "filter_uuid.py", tmp_path)
     done = subprocess.run(

@@ -126,7 +126,7 @@ def test_an_application_presses_the_button_itself(
                 env={"PATH": os.environ["PATH"], "CONSOLE": console.url, "NAMESPACE": shop, "TOKEN": token},
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=240,
                 check=False,
             )
 

@@ -142,6 +142,18 @@ class TestWorkload:
         stage.until(lambda: device.workloads == {WORKLOAD: "Running"}, "Running")
         assert device.status["workloads"] == device.status["deployments"]
 
+    def test_kubectl_get_gives_a_nice_summary(self, stage: Stage, device: Device) -> None:
+        def ready() -> list[str] | None:
+            header, *rows = stage.type("kubectl get edgedeployment").splitlines()
+            assert header.split() == ["NAME", "RUNNING", "READY", "AGE"]
+            (row,) = rows
+            return row.split() if row.split()[:3] == [WORKLOAD, "1/1", "True"] else None
+
+        stage.until(ready, "the workload is shown to run")
+        header, *rows = stage.type("kubectl get edgedevice").splitlines()
+        assert header.split() == ["NAME", "PHASE", "ONLINE", "READY", "HOSTNAME", "SEEN", "AGE"]
+        assert {row.split()[0]: row.split()[1] for row in rows}[device.name] == "up"
+
     def test_files_of_its_data_directory_are_uploaded_to_the_bucket(self, stage: Stage, device: Device) -> None:
         uploaded = stage.s3.bucket(device.name) / "nginx" / "hello.txt"
         stage.until(uploaded.is_file, "the file in the bucket")
@@ -156,7 +168,7 @@ class TestWorkload:
         stage.until(lambda: "9090" not in device.machine.run(*table), "the port is closed")
         assert (stage.s3.bucket(device.name) / "nginx" / "hello.txt").is_file()
 
-    def test_a_workload_that_podman_refuses_is_an_event_with_its_words(
+    def test_a_workload_that_podman_refuses_says_so_in_its_condition_and_in_an_event(
         self, stage: Stage, other: Device, tmp_path: Path
     ) -> None:
         manifest = stage.cluster.request("GET", f"{DEPLOYMENTS}/{WORKLOAD}")
@@ -180,6 +192,15 @@ class TestWorkload:
             )
 
         stage.until(told, "the event")
+
+        def shown() -> bool:
+            conditions = stage.cluster.request("GET", f"{DEPLOYMENTS}/refused").get("status", {}).get("conditions", ())
+            return any(
+                (each["type"], each["status"]) == ("Ready", "False") and "localhost/nowhere:1" in each["message"]
+                for each in conditions
+            )
+
+        stage.until(shown, "the condition")
 
     def test_a_deleted_workload_leaves_every_device(self, stage: Stage, other: Device) -> None:
         stage.type("kubectl delete edgedeployment refused")

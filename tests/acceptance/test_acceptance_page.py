@@ -8,6 +8,8 @@ import pytest
 
 from tests.acceptance.page import PAGE, Row, exists, results, rows, unproven
 
+pytestmark = pytest.mark.plain
+
 ROWS = rows(PAGE.read_text(encoding="utf-8"))
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.acceptance.test_x" name="test_good[real]"/>

@@ -8,10 +8,15 @@ asynchronous tests use them alike.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 
 import pytest
 
+from tests.cluster.nodes import Pods, RunningNode
+from tests.cluster.planes import NAMES, Planes, running
+from tests.cluster.undisturbed import undisturbed_cluster
+from tests.cluster.workloads_stage import Stage, ticking
 from tests.harness import ApiServer, ControlPlane, LocalPlane
 from tests.harness.fixtures import run
 
@@ -24,18 +29,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def counterpart(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
-    """The real control plane with only those controllers that `edgewright up` has as well, to be compared with it."""
-    controllers = (
-        "garbage-collector-controller",
-        "namespace-controller",
-        "serviceaccount-controller",
-        "root-ca-certificate-publisher-controller",
-        "endpointslice-controller",
-    )
-    # Without the controller that takes it away, no new Node may get the taint of one that is not ready.
-    flags = ("--disable-admission-plugins=TaintNodesByCondition",)
-    make = functools.partial(ControlPlane, parts={"controller-manager"}, controllers=controllers, api_flags=flags)
-    yield from run(request, make)
+    """The real control plane whose controllers write nothing that a test makes: `edgewright up` is compared with it."""
+    yield from run(request, undisturbed_cluster)
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +43,30 @@ def local_plane(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
 def compared_plane(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
     """The `edgewright up` that is compared with `counterpart`: it has what those tests make, and no other kinds."""
     yield from run(request, LocalPlane)
+
+
+@pytest.fixture(scope="session")
+def workload_planes(request: pytest.FixtureRequest) -> Iterator[Planes[None]]:
+    """Three control planes for controllers of workloads; no scheduler of Kubernetes touches the Pods."""
+    yield from running(request, "workload_plane", parts={"controller-manager"}, begin=lambda _: None)
+
+
+@pytest.fixture(scope="session", params=NAMES)
+def workload_plane(request: pytest.FixtureRequest, workload_planes: Planes[None]) -> ApiServer:
+    """Each of them in turn; there are no Nodes."""
+    return workload_planes.servers[request.param]
+
+
+@pytest.fixture(scope="session")
+def scheduling_planes(request: pytest.FixtureRequest) -> Iterator[Planes[Stage]]:
+    """Three control planes with schedulers, each with a CronJob: what is due comes while other tests run."""
+    yield from running(request, "scheduling_plane", parts={"controller-manager", "scheduler"}, begin=ticking)
+
+
+@pytest.fixture(scope="session", params=NAMES)
+def scheduling_plane(request: pytest.FixtureRequest, scheduling_planes: Planes[Stage]) -> ApiServer:
+    """Each of them in turn; a test makes the Nodes that it needs, and removes them."""
+    return scheduling_planes.servers[request.param]
 
 
 @pytest.fixture(scope="session", params=["cluster", "local_plane"], ids=["real", "local"])
@@ -70,3 +89,29 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
 def own_cluster(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """A control plane for one test that hurts it: etcd and API server, or what an indirect parameter says."""
     yield from run(request, functools.partial(ControlPlane, **getattr(request, "param", {})))
+
+
+@pytest.fixture(scope="module")
+def node(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """The node that the tests of a module share, with an own user for Pods where we run as root."""
+    running = RunningNode(
+        cluster,
+        tmp_path_factory.mktemp("node"),
+        name="edge-1",
+        ids="1000-9999" if os.geteuid() == 0 else None,
+        environment={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
+    )
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+        cluster.request("DELETE", f"/api/v1/nodes/{running.name}")
+
+
+@pytest.fixture
+def pods(node: RunningNode, namespace: str) -> Iterator[Pods]:
+    """The Pods of one test."""
+    found = Pods(node, namespace)
+    yield found
+    found.clean()

@@ -12,7 +12,8 @@ import json
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ import msgspec
 from edgewright.runtime import Client, Key, Lease, config
 from edgewright.runtime.client import WatchEvent
 from edgewright.runtime.errors import Unreachable
-from tests.cluster.leader_program import LABEL, READY, ConfigMap
+from tests.cluster.leader_program import LABEL, LEASE_LOST, READY, ConfigMap
 from tests.harness import ApiServer, Process, wait_until_async
 
 PROGRAM = Path(__file__).with_name("leader_program.py")
@@ -38,9 +39,16 @@ class Times:
     retry_every: float = 0.15
     pause: float = 0.1
 
+    def longer(self) -> Times:
+        """A lease that lasts three times as long."""
+        return replace(self, duration=3 * self.duration, renew_within=3 * self.renew_within)
+
 
 # For many pairs on a busy machine, on which a leader that hurries loses the lease without being stopped.
 UNHURRIED = Times(duration=2.0, renew_within=1.4, retry_every=0.2)
+
+# For who follows, and nobody after it: however busy the machine, it leads until the end of the test.
+LASTING = Times(duration=300.0, renew_within=200.0, retry_every=0.15)
 
 
 class Program:
@@ -190,6 +198,22 @@ class Contest:
         self._programs.append(program)
         await program.start()
         return program
+
+    async def leader(self, *more: str, reaches: Callable[[Program], object], server: str | None = None) -> Program:
+        """A leader that has come so far with its lease.
+
+        On a machine so busy that one loses the lease before that, without being stopped, the next has a longer one:
+        who follows must wait for its end, so it is short where it can be.
+        """
+        times = Times()
+        while True:
+            program = await self.program(*more, times=times, server=server)
+            what = f"{program.identity} has come so far or ended, see {program.process.log}"
+            await self._until(lambda program=program: not program.process.running or reaches(program), what=what)
+            if program.process.running:
+                return program
+            assert program.process.returncode == LEASE_LOST, program.process.output()
+            times = times.longer()
 
     async def leads(self, program: Program) -> Term:
         """Waits for the program's first write that took effect."""

@@ -249,7 +249,7 @@ CHANGES: dict[str, Sequence[Step | Watch]] = {
     ],
     "delete and wait": [
         run("create -f -", made("ConfigMap", "held", metadata={"finalizers": ["example.io/hold"]}), BARE_POD),
-        run("delete cm held --timeout=1s"),
+        run("delete cm held --timeout=3s"),
         run("get cm held -o yaml"),
         run("delete cm held --wait=false"),
         run('patch cm held --type=merge -p \'{"metadata":{"finalizers":null}}\''),
@@ -267,11 +267,11 @@ CHANGES: dict[str, Sequence[Step | Watch]] = {
             run("create -f -", made("ConfigMap", "owner")),
             run("create -f -", managed("child-1", "owner"), managed("child-2", "owner")),
             run(f"delete cm owner --cascade={policy}"),
-            run("wait --for=delete cm/owner --timeout=20s"),
+            run("wait --for=delete cm/owner --timeout=80s"),
             *(
                 []
                 if policy == "orphan"
-                else [run("wait --for=delete cm/child-1 cm/child-2 --timeout=20s", compared=nothing)]
+                else [run("wait --for=delete cm/child-1 cm/child-2 --timeout=80s", compared=nothing)]
             ),
             run("get cm -o name"),
             run("get cm -o jsonpath='{.items[*].metadata.ownerReferences}'"),
@@ -282,7 +282,7 @@ CHANGES: dict[str, Sequence[Step | Watch]] = {
         run("create namespace NAMESPACE-more"),
         run("get namespace NAMESPACE-more -o yaml"),
         run("create configmap x -n NAMESPACE-more"),
-        run("delete namespace NAMESPACE-more --timeout=60s"),
+        run("delete namespace NAMESPACE-more --timeout=240s"),
         run("get namespace NAMESPACE-more"),
         run("get cm -n NAMESPACE-more"),
         run("create configmap x -n NAMESPACE-more"),

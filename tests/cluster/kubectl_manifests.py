@@ -308,6 +308,11 @@ def without_quotas(output: str) -> str:
     return output.partition("No resource quota.")[0].rstrip()
 
 
+def without_events(output: str) -> str:
+    """A Service without its Events: the real server tells there that it has repaired its record of addresses."""
+    return output.partition("\nEvents:")[0]
+
+
 def without_node_controller(output: str) -> str:
     """A Node without what the controller of Nodes adds, which we do not have: a time to live, a taint, an Event."""
     kept = [line for line in output.splitlines() if not line.startswith(("Annotations:", "Taints:"))]

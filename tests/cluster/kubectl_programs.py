@@ -23,6 +23,7 @@ from tests.cluster.kubectl_manifests import (
     program,
     run,
     sorted_lines,
+    without_events,
     without_node_controller,
     without_suffix,
 )
@@ -42,7 +43,7 @@ PROGRAMS: dict[str, Sequence[Step | Watch]] = {
     ],
     "logs": [
         run("create -f -", program("talker", "echo one; echo two; echo three >&2", "echo from the other")),
-        run("wait pod talker --for=jsonpath='{.status.phase}'=Succeeded --timeout=30s"),
+        run("wait pod talker --for=jsonpath='{.status.phase}'=Succeeded --timeout=80s"),
         run("logs talker"),
         *(
             run(f"logs talker {options}")
@@ -70,8 +71,8 @@ PROGRAMS: dict[str, Sequence[Step | Watch]] = {
         run(
             "create -f -", program("again", "echo here; test -e /again/x && sleep 600; touch /again/x", policy="Always")
         ),
-        run(f"wait pod again --for={RESTARTED} --timeout=40s"),
-        run("wait pod again --for=condition=Ready --timeout=30s"),
+        run(f"wait pod again --for={RESTARTED} --timeout=80s"),
+        run("wait pod again --for=condition=Ready --timeout=80s"),
         run("logs again"),
         run("logs again --previous"),
         run("get pods"),
@@ -82,10 +83,10 @@ PROGRAMS: dict[str, Sequence[Step | Watch]] = {
             "create -f -",
             program("slow", "echo one; until test -e /again/x; do sleep 0.1; done; echo two", "sleep 600"),
         ),
-        run("wait pod slow --for=condition=Ready --timeout=30s"),
+        run("wait pod slow --for=condition=Ready --timeout=80s"),
         Watch(arguments=("logs", "-f", "slow", "-c", "first"), before=1, meanwhile=(), after=1),
         run("create -f -", program("counts", "for each in 1 2 3; do echo $each; sleep 0.3; done")),
-        run("wait pod counts --for=jsonpath='{.status.containerStatuses[0].state}' --timeout=30s", compared=nothing),
+        run("wait pod counts --for=jsonpath='{.status.containerStatuses[0].state}' --timeout=80s", compared=nothing),
         run("logs -f counts"),
         run("logs -f counts --tail=1 --timestamps"),
         run("logs -f counts --since=1h --limit-bytes=3"),
@@ -93,7 +94,7 @@ PROGRAMS: dict[str, Sequence[Step | Watch]] = {
     ],
     "a program that waits": [
         run("create -f -", program("sleeper", "echo waiting; exec sleep 600")),
-        run("wait pod sleeper --for=condition=Ready --timeout=30s"),
+        run("wait pod sleeper --for=condition=Ready --timeout=80s"),
         run("logs sleeper"),
         run("get pods"),
         run("get pods -o wide"),
@@ -104,7 +105,7 @@ PROGRAMS: dict[str, Sequence[Step | Watch]] = {
     ],
     "a program that is not there": [
         run("create -f -", program("lost", "true", image="example.com/no/such:1")),
-        run("wait pod lost --for=jsonpath='{.status.containerStatuses[0].state.waiting.reason}' --timeout=30s"),
+        run("wait pod lost --for=jsonpath='{.status.containerStatuses[0].state.waiting.reason}' --timeout=80s"),
         run("get pods"),
         run("logs lost"),
         run("describe pod lost", compared=sorted_lines),
@@ -118,7 +119,7 @@ PROGRAMS: dict[str, Sequence[Step | Watch]] = {
         run("get pods -o wide"),
         run("describe pod worker"),
         run("get pod worker -o yaml"),
-        run("wait pod worker --for=condition=Ready --timeout=5s"),
+        run("wait pod worker --for=condition=Ready --timeout=80s"),
         run("get pods --field-selector spec.nodeName=node-of-NAMESPACE,status.phase=Running -o name"),
         run("set image pod/worker main=example/other"),
         run("set env pod/worker --list"),
@@ -133,11 +134,12 @@ PROGRAMS: dict[str, Sequence[Step | Watch]] = {
     "a service with a pod behind it": [
         run("create -f -", WEB, NODE, {**POD, "spec": {**POD_SPEC, "nodeName": "node-of-NAMESPACE"}}),
         run("patch pod worker --subresource=status -p", argument=RUNNING),
+        run(f"wait --for=create endpointslice -l {OF_WEB} --timeout=80s", compared=nothing),
         run(
-            f"wait endpointslice -l {OF_WEB} --for=jsonpath='{{.endpoints[0].conditions.ready}}'=true --timeout=20s",
+            f"wait endpointslice -l {OF_WEB} --for=jsonpath='{{.endpoints[0].conditions.ready}}'=true --timeout=80s",
             compared=nothing,
         ),
-        run("describe service web"),
+        run("describe service web", compared=without_events),
         run(f"get endpointslices -l {OF_WEB}", compared=without_suffix),
         run(f"get endpointslices -l {OF_WEB} -o yaml", compared=without_suffix),
         run(f"describe endpointslices -l {OF_WEB}", compared=without_suffix),

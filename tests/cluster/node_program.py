@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from edgewright.local.node import Node, Timing, pod_ids
+from edgewright.local.node import Containers, Network, Node, Timing, pod_ids
 from edgewright.runtime import Client, config
 
 
@@ -28,10 +28,12 @@ async def main(settings: dict[str, Any]) -> None:
             client,
             name=settings["name"],
             directory=Path(settings["directory"]),
-            images=settings["images"],
-            log_tls=log_tls(settings),
-            ids=pod_ids.parse(settings["ids"]) if settings.get("ids") else None,
-            environment=settings.get("environment"),
+            containers=Containers(
+                images=settings["images"],
+                ids=pod_ids.parse(settings["ids"]) if settings.get("ids") else None,
+                environment=settings.get("environment") or {},
+            ),
+            network=Network(log_tls=log_tls(settings)),
             timing=Timing(**settings.get("timing", {})),
         )
         running = asyncio.create_task(node.run())

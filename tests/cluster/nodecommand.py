@@ -13,6 +13,9 @@ from tests.unit.cli.command import PROGRAM, environment
 
 HELLO = f"{sys.executable} -c 'import sys; print(\"hello\", *sys.argv[1:])'"
 
+OTHERS_TOO = ("--no-taint", "--allow-command")
+"""For nodes that run other Pods than our flash Pods, which may name their own commands."""
+
 
 @contextmanager
 def running_node(server: ApiServer, folder: Path, name: str, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:

@@ -7,6 +7,8 @@ keeps a ConfigMap; client-go sends it, the Leases and the Events as protobuf.
 from __future__ import annotations
 
 import functools
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,11 +69,30 @@ def program() -> Path:
     return build.build_module(SOURCE, among="tests")
 
 
+@pytest.mark.parametrize("change", ["another digest", "a line less"])
+def test_a_changed_go_sum_fails_the_build(change: str, tmp_path: Path) -> None:
+    go, source = build.find_go(), tmp_path / "note-keeper"
+    shutil.copytree(SOURCE, source)
+    lines = (source / "go.sum").read_text().splitlines(keepends=True)
+    number = next(each for each, line in enumerate(lines) if line.startswith("sigs.k8s.io/controller-runtime v"))
+    module, version, _ = lines[number].split()
+    lines[number] = f"{module} {version} h1:{'A' * 43}=\n" if change == "another digest" else ""
+    (source / "go.sum").write_text("".join(lines))
+    command = [go, "build", "-o", str(tmp_path / "program"), "."]
+    done = subprocess.run(
+        command, cwd=source, env=build.go_environment(go), capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert ("checksum mismatch" if change == "another digest" else "missing go.sum entry") in done.stderr
+    assert "".join(lines) == (source / "go.sum").read_text()
+
+
 @pytest.fixture(scope="module")
 def notes(api_server: ApiServer) -> Iterator[None]:
     """The kind, served."""
     api_server.request("POST", DEFINITIONS, DEFINITION)
     wait_until(lambda: api_server.exists(f"/apis/{GROUP}/v1/notes"), what="notes are served")
+    api_server.announce_kinds()
     yield
     api_server.request("DELETE", f"{DEFINITIONS}/notes.{GROUP}")
 

@@ -169,7 +169,7 @@ def test_a_sweep_leaves_alone_what_is_in_use_or_kept(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(programs, "directory", lambda: tmp_path)
+    monkeypatch.setattr(programs, "directory", lambda *_: tmp_path)
     with pytest.raises(NotBuiltError, match=r"^etcd is not built: run make kubernetes first$"):
         ControlPlane()
 

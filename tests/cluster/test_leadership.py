@@ -13,13 +13,13 @@ import signal
 import statistics
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from edgewright.runtime import Client, For, Key, LeaseSettings, Manager, config
-from tests.cluster.contest import LEASE, UNHURRIED, Contest, Program, Times
+from tests.cluster.contest import LASTING, LEASE, UNHURRIED, Contest, Program, Times
 from tests.cluster.leader_program import LABEL, LEASE_LOST, ConfigMap
 from tests.harness import ApiServer, repetition, wait_until_async
 
@@ -62,7 +62,7 @@ class Tally:
 
 
 async def _first_to_write(pair: Contest, program: Program, tally: Tally) -> Program:
-    """Waits until the program writes; where it lost the lease before it could, until one that follows it does."""
+    """Waits until the program writes, which has no rival that runs; where it lost the lease before, a new one does."""
     while not await pair.leads_or_ends(program):
         await tally.count(program)
         tally.untouched += 1
@@ -74,7 +74,10 @@ async def _rounds(pair: Contest, rounds: int, chance: random.Random, tally: Tall
     leader = await pair.program(times=UNHURRIED)
     while rounds:
         other = await pair.program(times=UNHURRIED)
-        leader = await _first_to_write(pair, leader, tally)
+        while not await pair.leads_or_ends(leader):  # it lost the lease before it could: the other is next in line
+            await tally.count(leader)
+            tally.untouched += 1
+            leader, other = other, await pair.program(times=UNHURRIED)
         await asyncio.sleep(chance.uniform(0, 0.2))
         leader.process.stop()
         was_there = leader.process.running
@@ -99,8 +102,8 @@ async def _rounds(pair: Contest, rounds: int, chance: random.Random, tally: Tall
 @pytest.mark.parametrize(
     ("api_server", "rounds"),
     [
-        pytest.param("cluster", repetition.times(36, 1000), id="real"),
-        pytest.param("local_plane", repetition.times(12, 1000), id="local"),
+        pytest.param("cluster", repetition.times(12, 1000), id="real"),
+        pytest.param("local_plane", repetition.times(6, 1000), id="local"),
     ],
     indirect=["api_server"],
 )
@@ -135,9 +138,8 @@ def test_nothing_of_a_stopped_leader_takes_effect_after_its_successor_began(
 # The worst moments, hit every time
 
 
-async def _stopped(program: Program) -> None:
-    what = f"{program.identity} has stopped itself, see {program.process.log}"
-    await wait_until_async(lambda: program.stopped, what=what, interval=0.005)
+def _stopped(program: Program) -> bool:
+    return program.stopped
 
 
 async def _ended_by_a_lost_lease(program: Program) -> Counter[str]:
@@ -146,6 +148,8 @@ async def _ended_by_a_lost_lease(program: Program) -> Counter[str]:
     return program.report()
 
 
+# What is held up is held up in the program: whose server it is makes no difference, and the rounds above have both.
+@pytest.mark.parametrize("api_server", [pytest.param("cluster", id="real")], indirect=True)
 @pytest.mark.parametrize(
     "options",
     [
@@ -162,10 +166,8 @@ async def test_a_write_that_was_held_up_on_its_way_is_not_sent(
     api_server: ApiServer, namespace: str, tmp_path: Path, options: list[str]
 ) -> None:
     async with Contest(api_server, namespace, tmp_path) as pair:
-        leader = await pair.program(*options, "--stop-after=30", "--workers=1")
-        other = await pair.program()
-        await _stopped(leader)
-        await pair.leads(other)
+        leader = await pair.leader(*options, "--stop-after=30", "--workers=1", reaches=_stopped)
+        await pair.leads(await pair.program(times=LASTING))
         leader.process.resume()
         counts = await _ended_by_a_lost_lease(leader)
         await pair.caught_up()
@@ -180,10 +182,8 @@ async def test_a_write_that_was_sent_before_the_stop_takes_effect_before_the_suc
     api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     async with Contest(api_server, namespace, tmp_path) as pair:
-        leader = await pair.program("--stop-at=after-send", "--stop-after=30", "--workers=1")
-        other = await pair.program()
-        await _stopped(leader)
-        await pair.leads(other)
+        leader = await pair.leader("--stop-at=after-send", "--stop-after=30", "--workers=1", reaches=_stopped)
+        await pair.leads(await pair.program(times=LASTING))
         leader.process.resume()
         counts = await _ended_by_a_lost_lease(leader)
         await pair.caught_up()
@@ -196,10 +196,8 @@ async def test_a_write_that_was_held_up_after_the_last_check_is_not_sent_either(
     api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     async with Contest(api_server, namespace, tmp_path) as pair:
-        leader = await pair.program("--stop-at=after-socket", "--stop-after=30", "--workers=1")
-        other = await pair.program()
-        await _stopped(leader)
-        await pair.leads(other)
+        leader = await pair.leader("--stop-at=after-socket", "--stop-after=30", "--workers=1", reaches=_stopped)
+        await pair.leads(await pair.program(times=LASTING))
         leader.process.resume()
         await leader.end()
         await pair.caught_up()
@@ -213,9 +211,9 @@ async def test_writes_that_the_network_held_back_change_nothing_when_they_arrive
 ) -> None:
     with api_server.proxy() as proxy:
         async with Contest(api_server, namespace, tmp_path) as pair:
-            leader = await pair.program(server=proxy.url)
+            leader = await pair.program(server=proxy.url, times=UNHURRIED.longer())
             await pair.leads(leader)
-            other = await pair.program()
+            other = await pair.program(times=LASTING)
             proxy.pause()
             counts = await _ended_by_a_lost_lease(leader)
             assert counts["unheard"] >= 1
@@ -252,9 +250,9 @@ async def test_a_leader_that_is_asked_to_end_gives_the_lease_back(
 async def test_a_leader_that_cannot_renew_ends(api_server: ApiServer, namespace: str, tmp_path: Path) -> None:
     with api_server.proxy() as proxy:
         async with Contest(api_server, namespace, tmp_path) as pair:
-            leader = await pair.program(server=proxy.url)
+            leader = await pair.program(server=proxy.url, times=UNHURRIED.longer())
             await pair.leads(leader)
-            other = await pair.program()
+            other = await pair.program(times=LASTING)
             proxy.refuse()
             proxy.cut()
             counts = await _ended_by_a_lost_lease(leader)
@@ -269,10 +267,11 @@ async def test_a_lease_that_is_deleted_ends_its_holder_and_is_left_alone_until_t
     api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     """Whoever deletes a lease wants another election; the winner waits, because the loser has not noticed yet."""
+    times = Times(duration=4.0, renew_within=3.0, retry_every=1.0)
     async with Contest(api_server, namespace, tmp_path) as pair:
-        leader = await pair.program(times=Times(duration=2.0, renew_within=1.5, retry_every=1.0))
+        leader = await pair.program(times=times)
         await pair.leads(leader)
-        other = await pair.program(times=Times(duration=2.0, renew_within=1.5, retry_every=0.05))
+        other = await pair.program(times=replace(LASTING, retry_every=0.05))
         await pair.wrote_everything(leader)
         # Who has never seen a lease cannot know that there was one.
         await wait_until_async(
@@ -285,7 +284,7 @@ async def test_a_lease_that_is_deleted_ends_its_holder_and_is_left_alone_until_t
         term = await pair.leads(other)
         await pair.caught_up()
         assert pair.record.violations == []
-        assert term.began - deleted_at > 2.0
+        assert term.began - deleted_at > times.duration
         after = await pair.lease()
         assert after.spec.holder_identity == other.identity
         assert after.metadata.uid != before.metadata.uid

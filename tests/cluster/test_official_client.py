@@ -303,7 +303,7 @@ def test_the_dynamic_client_finds_kinds_by_discovery(api: Any, widgets: Any, nam
     made = kind.server_side_apply(body=body, namespace=namespace, field_manager="dynamic")
     assert made.spec.to_dict() == {"colour": "red", "size": 1}
     assert [each.metadata.name for each in kind.get(namespace=namespace).items] == ["it"]
-    for event in kind.watch(namespace=namespace, timeout=60):
+    for event in kind.watch(namespace=namespace, timeout=240):
         assert (event["type"], event["object"].metadata.name) == ("ADDED", "it")
         break
     kind.delete(name="it", namespace=namespace)
@@ -406,7 +406,7 @@ def test_namespaces_nodes_and_events(core: Any, api: Any, namespace: str) -> Non
     def gone() -> bool:
         return name not in [each.metadata.name for each in core.list_namespace().items]
 
-    wait_until(gone, what="the namespace is gone", timeout=60, interval=0.2)
+    wait_until(gone, what="the namespace is gone", timeout=240, interval=0.2)
     subject = client.V1ObjectReference(api_version="v1", kind="ConfigMap", name="it", namespace=namespace)
     event = client.CoreV1Event(
         metadata=client.V1ObjectMeta(generate_name="it."),

@@ -23,7 +23,7 @@ def kubectl(kubeconfig: Path, *arguments: str, context: str = "") -> str:
     chosen = ["--context", context] if context else []
     command = [programs.program("kubectl"), "--kubeconfig", str(kubeconfig), *chosen, *arguments]
     cache = str(kubeconfig.parent / "kubectl-cache")
-    done = subprocess.run([*command, "--cache-dir", cache], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([*command, "--cache-dir", cache], capture_output=True, text=True, check=True, timeout=240)
     return done.stdout
 
 
@@ -85,5 +85,5 @@ def test_a_watch_of_kubectl_does_not_keep_it_from_ending(tmp_path: Path) -> None
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as watching:
             assert watching.stdout is not None
             assert watching.stdout.readline().startswith("NAME")
-            assert running.end(timeout=60) == 0
+            assert running.end(timeout=240) == 0
             watching.kill()

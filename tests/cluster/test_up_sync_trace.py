@@ -8,6 +8,7 @@ import re
 import shutil
 import ssl
 import subprocess
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.harness.processes import free_port
 from tests.unit.cli.command import PROGRAM, environment
 
 WRITES = 15
+LOOKS = 20
 CALLS = "recvfrom,sendto,pwrite64,fdatasync,fsync"
 # `-f` writes the thread first; a call that another thread's call came in between of has two lines.
 LINE = re.compile(r"^\d+ +(?:(?P<call>\w+)\((?P<rest>.*)|<\.\.\. (?P<resumed>\w+) resumed>(?P<end>.*))$")
@@ -58,8 +60,9 @@ def test_each_acknowledgement_leaves_after_the_log_is_synced(strace: str, tmp_pa
     tls = ssl.create_default_context(cafile=str(authority.file))
     tls.load_cert_chain(authority.client("test", user="admin", groups=["system:masters"]).file)
     with traced(strace, data, port, trace):
-        wait_until(lambda: at_rest(port, tls), what="it is ready and writes nothing by itself", timeout=120)
-        connection = http.client.HTTPSConnection("127.0.0.1", port, context=tls, timeout=60)
+        seen: deque[str] = deque(maxlen=LOOKS)
+        wait_until(lambda: at_rest(port, tls, seen), what="it is ready and writes nothing by itself", timeout=120)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=tls, timeout=240)
         ask(connection, "GET", "/version")
         client = connection.sock.getsockname()[1]
         for number in range(WRITES):
@@ -72,19 +75,19 @@ def test_each_acknowledgement_leaves_after_the_log_is_synced(strace: str, tmp_pa
     assert [synced for wrote, synced in found if wrote] == [True] * 3 * WRITES
 
 
-def at_rest(port: int, tls: ssl.SSLContext) -> bool:
-    """Whether it is ready and its own controllers have made what each namespace has."""
-    connection = http.client.HTTPSConnection("127.0.0.1", port, context=tls, timeout=60)
+def at_rest(port: int, tls: ssl.SSLContext, seen: deque[str]) -> bool:
+    """Whether its own controllers have made what each namespace has, and several looks have found nothing new."""
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=tls, timeout=240)
     try:
-        counts = {
-            plural: len(ask(connection, "GET", f"/api/v1/{plural}")["items"])
-            for plural in ("namespaces", "configmaps", "serviceaccounts")
-        }
+        lists = [
+            ask(connection, "GET", f"/api/v1/{plural}") for plural in ("namespaces", "configmaps", "serviceaccounts")
+        ]
     except OSError:
         return False
     finally:
         connection.close()
-    return len(set(counts.values())) == 1
+    seen.append(lists[-1]["metadata"]["resourceVersion"])
+    return len({len(each["items"]) for each in lists}) == 1 and seen.count(seen[0]) == LOOKS
 
 
 def ask(connection: http.client.HTTPSConnection, method: str, path: str, body: object = None) -> Any:

@@ -34,6 +34,7 @@ IMAGE = "localhost/edge-busybox:1"
 _CONTAINERS_CONF = """\
 [containers]
 default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
+log_driver = "k8s-file"
 [engine]
 runtime = "runc"
 cgroup_manager = "cgroupfs"
@@ -58,19 +59,15 @@ def install() -> None:
 def build_image(folder: Path, name: str = IMAGE) -> Path:
     """The image as a docker-archive, under this name."""
     install()
-    archive = folder / "image.tar"
-    if archive.exists():
-        return archive
-    context = folder / "context"
-    context.mkdir(parents=True)
-    shutil.copy("/bin/busybox", context / "busybox")
-    (context / "Containerfile").write_text(
-        'FROM scratch\nCOPY busybox /bin/busybox\nCOPY busybox /bin/sh\nCMD ["/bin/busybox", "httpd", "-f"]\n'
+    if (folder / "image.tar").exists():
+        return folder / "image.tar"
+    # As process 1 of a container busybox ignores SIGTERM, and would be given the whole time to end.
+    return build(
+        folder,
+        name,
+        "FROM scratch\nCOPY busybox /bin/busybox\nCOPY busybox /bin/sh\nSTOPSIGNAL SIGKILL\n"
+        'CMD ["/bin/busybox", "httpd", "-f"]\n',
     )
-    buildah = ["buildah", "--root", str(folder / "b"), "--runroot", str(folder / "br"), "--storage-driver", "vfs"]
-    _run([*buildah, "bud", "--isolation", "chroot", "-t", name, str(context)])
-    _run([*buildah, "push", name, f"docker-archive:{archive}:{name}"])
-    return archive
 
 
 def _run(command: Sequence[str], *, check: bool = True) -> str:
@@ -78,6 +75,13 @@ def _run(command: Sequence[str], *, check: bool = True) -> str:
     if check and done.returncode:
         raise AssertionError(f"{' '.join(command)}: {done.stderr or done.stdout}")
     return done.stdout
+
+
+def _name_servers() -> list[str]:
+    """Who is asked for names on this machine, as far as it is IPv4 and not this machine itself."""
+    lines = [line.split() for line in Path("/etc/resolv.conf").read_text(encoding="utf-8").splitlines()]
+    found = {words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"}
+    return sorted(each for each in found if ":" not in each and not each.startswith("127."))
 
 
 def sweep() -> None:
@@ -89,6 +93,21 @@ def sweep() -> None:
             if folder.exists():
                 _reset_podman(name, folder)
             _remove(name, folder)
+
+
+def build(folder: Path, name: str, containerfile: str) -> Path:
+    """An image of busybox and what a Containerfile adds to it, as a docker-archive under this name.
+
+    What else the Containerfile copies lies in the folder `context` before.
+    """
+    archive, context = folder / "image.tar", folder / "context"
+    context.mkdir(parents=True, exist_ok=True)
+    shutil.copy("/bin/busybox", context / "busybox")
+    (context / "Containerfile").write_text(containerfile)
+    buildah = ["buildah", "--root", str(folder / "b"), "--runroot", str(folder / "br"), "--storage-driver", "vfs"]
+    _run([*buildah, "bud", "--isolation", "chroot", "-t", name, str(context)])
+    _run([*buildah, "push", name, f"docker-archive:{archive}:{name}"])
+    return archive
 
 
 class Machine:
@@ -135,6 +154,8 @@ class Machine:
             _run(["ip", "-n", self.name, "addr", "add", f"{self.address}/30", "dev", there])
             _run(["ip", "-n", self.name, "link", "set", there, "up"])
             _run(["ip", "-n", self.name, "route", "add", "default", "via", self.gateway])
+            for server in _name_servers():  # podman asks for registries' names, and waits long where nobody answers
+                _run(["ip", "-n", self.name, "route", "add", "unreachable", server])
             self.start_podman()
         except BaseException:
             self.close()
@@ -173,13 +194,32 @@ class Machine:
         self._agents.append(found)
         return found
 
+    def load(self, image: Path) -> None:
+        """Gives podman an image."""
+        _run([*self.inside, *_podman(self.folder), "load", "-q", "-i", str(image)])
+
+    def clear(self) -> None:
+        """Ends the agents and removes all pods, secrets and rules, so that the next test finds an empty device."""
+        for agent in self._agents:
+            agent.kill()
+        self._agents.clear()
+        _reset_podman(self.name, self.folder)
+        _run([*self.inside, *_podman(self.folder), "secret", "rm", "--all"], check=False)
+        _run([*self.inside, "nft", "flush", "ruleset"], check=False)
+
+    def kill_container(self, name: str) -> None:
+        """Kills the first process of a container, as a bug in it would."""
+        _run([*self.inside, *_podman(self.folder), "kill", name])
+
     def run(self, *command: str, check: bool = True) -> str:
         """Runs a program in the device's network and gives what it printed."""
         return _run([*self.inside, *command], check=check)
 
     def fetch(self, port: int, path: str = "/") -> str:
         """A page of a workload, asked for from inside the device."""
-        return self.run("busybox", "wget", "-q", "-O", "-", f"http://127.0.0.1:{port}{path}", check=False)
+        return self.run(
+            "timeout", "5", "busybox", "wget", "-q", "-O", "-", f"http://127.0.0.1:{port}{path}", check=False
+        )
 
     def _answers(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:

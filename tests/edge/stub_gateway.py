@@ -1,11 +1,14 @@
 """A small gateway for tests: it speaks the agents' HTTP API over mutual TLS, from memory, with no Kubernetes behind it.
 
-Tests of the agent say what it serves and read what agents sent. It signs certificates as the real one does, and can be
-told to refuse; what it does not do is everything that the real gateway is tested for.
+It is for tests of what an agent does with an answer that the real gateway never gives, or not at the moment that the
+test needs: a refusal, a certificate that ends in seconds, a configuration that changes between two polls, what exactly
+came in each heartbeat. Flotta's scenarios and the tests of single workloads use it too, though many of them could be
+seen at the real gateway; the three workflows and the faults are (`tests.edge.site`), and so is document 004.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections import defaultdict
 from collections.abc import Sequence
@@ -81,9 +84,12 @@ class StubGateway:
         self.refuse: dict[str, list[int]] = defaultdict(list)
         """Statuses that the next requests get, by directive, or `configuration`."""
         self.lifetime = timedelta(days=30)
+        self.long_polls = 0
+        """Requests for a configuration that wait for a new one now."""
         self.approved = True
         self._listen = listen
         self._runner: web.AppRunner | None = None
+        self._news = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -128,6 +134,8 @@ class StubGateway:
     def serve(self, device: str, configuration: DeviceConfigurationMessage) -> None:
         """What the device is to be from now on."""
         self.configurations[device] = msgspec.json.encode(configuration)
+        self._news.set()
+        self._news = asyncio.Event()
 
     def write_config(self, folder: Path, *, device: str, server: str = "127.0.0.1", **more: object) -> Path:
         """The settings of an agent of this gateway, with the registration certificate, as a bundle would hold them."""
@@ -141,6 +149,7 @@ class StubGateway:
             "ca-root": [str(self.ca)],
             "state-dir": "state",
             "poll-seconds": 0.3,
+            "long-poll-seconds": 0,
             "data-seconds": 0.3,
             **{name.replace("_", "-"): value for name, value in more.items()},
         }
@@ -159,11 +168,25 @@ class StubGateway:
         if content is None:
             return web.Response()
         etag = f'"{hash(content)}"'
+        if request.headers.get("If-None-Match") == etag and "Prefer" in request.headers:
+            await self._wait_for_news(float(request.headers["Prefer"].removeprefix("wait=")))
+            content = self.configurations[device]
+            etag = f'"{hash(content)}"'
         if request.headers.get("If-None-Match") == etag:
             self.devices[device].unchanged += 1
             return web.Response(status=304)
         message = Message(directive=Directive.DEVICE.value, content=msgspec.Raw(content))
         return _json(message, headers={"ETag": etag})
+
+    async def _wait_for_news(self, seconds: float) -> None:
+        self.long_polls += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self.long_polls -= 1
 
     async def _data(self, request: web.Request) -> web.Response:
         message = msgspec.json.decode(await request.read(), type=Message)

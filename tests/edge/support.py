@@ -13,10 +13,13 @@ from edgewright.api.edge_protocol import (
     DeviceConfiguration,
     DeviceConfigurationMessage,
     HeartbeatConfiguration,
+    LogsCollection,
+    MetricsConfiguration,
     S3Configuration,
     StorageConfiguration,
     WireSecret,
     Workload,
+    WorkloadMetrics,
 )
 from tests.edge.machine import IMAGE
 
@@ -39,17 +42,25 @@ def workload(
     env: list[dict[str, object]] | None = None,
     configmaps: tuple[str, ...] | None = None,
     protocol: str = "TCP",
+    container: str = "web",
+    more: tuple[dict[str, object], ...] = (),
+    logs: str = "",
+    metrics: WorkloadMetrics | None = None,
+    ingress: tuple[DataPath, ...] | None = None,
 ) -> Workload:
-    """A workload of one container that serves its /export on a host port."""
+    """A workload of one container that serves its /export on a host port; `more` are other containers of it."""
     port = {"containerPort": 80, "protocol": protocol, **({"hostPort": host_port} if host_port else {})}
-    container = {"name": "web", "image": image, "command": ["/bin/sh", "-c", script], "ports": [port]}
-    container |= {"imagePullPolicy": "IfNotPresent", **({"env": env} if env else {})}
+    first = {"name": container, "image": image, "command": ["/bin/sh", "-c", script], "ports": [port]}
+    first |= {"imagePullPolicy": "IfNotPresent", **({"env": env} if env else {})}
+    egress = (DataPath(source="out", target=name),) if data else None
     return Workload(
         name=name,
         namespace="default",
         labels={"app": name},
-        specification=yaml.safe_dump({"containers": [container], "terminationGracePeriodSeconds": 1}),
-        data=DataConfiguration(egress=(DataPath(source="out", target=name),)) if data else None,
+        specification=yaml.safe_dump({"containers": [first, *more], "terminationGracePeriodSeconds": 1}),
+        data=DataConfiguration(egress=egress, ingress=ingress) if egress or ingress else None,
+        log_collection=logs,
+        metrics=metrics,
         configmaps=configmaps,
     )
 
@@ -60,6 +71,8 @@ def configuration(
     period: int = 1,
     s3: S3Configuration | None = None,
     secrets: tuple[WireSecret, ...] = (),
+    logs: dict[str, LogsCollection] | None = None,
+    metrics: MetricsConfiguration | None = None,
 ) -> DeviceConfigurationMessage:
     """What a device is told, with a version as the gateway makes it."""
     message = DeviceConfigurationMessage(
@@ -68,6 +81,8 @@ def configuration(
         configuration=DeviceConfiguration(
             heartbeat=HeartbeatConfiguration(period_seconds=period),
             storage=StorageConfiguration(s3=s3) if s3 else None,
+            log_collection=logs or {},
+            metrics=metrics,
         ),
         workloads=workloads,
         secrets=secrets,

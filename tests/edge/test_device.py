@@ -1,14 +1,12 @@
-"""One device with real podman, nftables and S3, against a stub gateway: the three workflows of the document."""
+"""One device with real podman, nftables and S3 at a whole site: the three workflows of the document, and its size."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tests.edge.bucket import S3Server
-from tests.edge.machine import Machine
-from tests.edge.stub_gateway import StubGateway
-from tests.edge.support import DEVICE, configuration, workload
-from tests.harness.waiting import wait_until_async
+from tests.edge.site import Site
+from tests.edge.support import workload
 
 
 def memory(pid: int) -> int:
@@ -17,41 +15,27 @@ def memory(pid: int) -> int:
     return int(line.split()[1]) * 1024
 
 
-async def test_a_device_registers_runs_a_workload_uploads_its_data_and_removes_it(image: Path, tmp_path: Path) -> None:
-    with Machine() as machine, S3Server(tmp_path / "s3", addresses=[machine.gateway]) as s3:
-        async with StubGateway(tmp_path / "gateway", addresses=[machine.gateway]) as gateway:
-            await machine.podman.load_image(image)
-            bucket = s3.configuration("device-data", host=machine.gateway)
-            config = gateway.write_config(
-                tmp_path / "agent", device=DEVICE, server=machine.gateway, podman_socket=str(machine.socket)
-            )
-            agent = machine.agent(config)
-            agent.start()
-            seen = gateway.devices[DEVICE]
-            await wait_until_async(lambda: seen.heartbeats, what="a heartbeat")
-            assert seen.presented == ["register"]
-            hardware = seen.registrations[0].hardware
-            assert hardware is not None
-            assert hardware.cpu is not None
-            assert hardware.cpu.count > 0
+def test_a_device_registers_runs_a_workload_uploads_its_data_and_removes_it(site: Site, tmp_path: Path) -> None:
+    with S3Server(tmp_path / "s3", addresses=[site.machine.gateway]) as s3:
+        device = site.device(tmp_path, s3)
+        device.agent.start()
+        device.configure()
+        device.until(lambda: device.status.get("phase") == "up", "a heartbeat")
+        assert device.status["hardware"]["cpu"]["count"] > 0
 
-            gateway.serve(
-                DEVICE, configuration(workload(data=True), workload("second", host_port=9091, data=True), s3=bucket)
-            )
-            await wait_until_async(lambda: seen.statuses == {"nginx": "Running", "second": "Running"}, what="both run")
-            await wait_until_async(lambda: machine.fetch(9090, "/out/hello.txt") == f"{DEVICE}\n", what="the page")
-            assert machine.run("nft", "list", "table", "inet", "edgewright_agent").count("9090") == 2
-            uploaded = s3.bucket("device-data") / "nginx" / "hello.txt"
-            await wait_until_async(uploaded.is_file, what="the file in the bucket")
-            assert uploaded.read_text() == f"{DEVICE}\n"
+        device.serve(workload(data=True), workload("second", host_port=9091, data=True))
+        device.runs("nginx", "second")
+        device.page(9090)
+        assert device.open_ports((9090, 9091)) == [9090, 9091]
+        uploaded = s3.bucket(device.name) / "nginx" / "hello.txt"
+        device.until(uploaded.is_file, "the file in the bucket")
+        assert uploaded.read_text() == f"{device.name}\n"
 
-            assert memory(agent.pid) <= 60 << 20
+        assert memory(device.agent.pid) <= 60 << 20
 
-            gateway.serve(DEVICE, configuration(s3=bucket))
-            await wait_until_async(lambda: seen.heartbeats[-1].workloads in {None, ()}, what="no workload")
-            table = ("nft", "list", "table", "inet", "edgewright_agent")
-            await wait_until_async(lambda: "dport" not in machine.run(*table), what="no port is open")
-            assert await machine.podman.pods() == []
-            assert uploaded.is_file()
-            agent.terminate()
-            assert agent.returncode == 0, agent.output()
+        device.serve()
+        device.until(lambda: device.workloads == {} and device.pods() == [], "no workload")
+        device.until(lambda: device.open_ports((9090, 9091)) == [], "no port is open")
+        assert uploaded.is_file()
+        device.agent.terminate()
+        assert device.agent.returncode == 0, device.agent.output()

@@ -1,21 +1,21 @@
-"""The agent is killed at random moments, and its bucket goes away: the end is the same, and no file is lost."""
+"""Agent, podman, bucket, disk and the whole site fail at random moments: the end is the same, and no file is lost."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.edge.bucket import S3Server
-from tests.edge.machine import Machine
-from tests.edge.stub_gateway import StubGateway
-from tests.edge.support import DEVICE, configuration, workload
-from tests.harness.waiting import wait_until_async
+from tests.edge.site import Site
+from tests.edge.support import workload
+from tests.harness.repetition import numbers
 
-SEEDS = [int(os.environ["EDGEWRIGHT_SEED"])] if "EDGEWRIGHT_SEED" in os.environ else [1, 2, 3]
 WRITES = (
     "/bin/busybox mkdir -p /export/out; for i in $(/bin/busybox seq 1 40); do echo $i > /export/out/$i; done; "
     "exec /bin/busybox sleep 3600"
@@ -28,71 +28,116 @@ def content(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.glob("[!.]*")} if folder.is_dir() else {}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-async def test_an_agent_killed_at_random_moments_comes_to_the_same_end(seed: int, image: Path, tmp_path: Path) -> None:
+@pytest.mark.repeated
+@pytest.mark.parametrize("seed", numbers(3, 20))
+def test_an_agent_killed_at_random_moments_comes_to_the_same_end(seed: int, site: Site, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    with Machine() as machine, S3Server(tmp_path / "s3", addresses=[machine.gateway]) as s3:
-        async with StubGateway(tmp_path / "gateway", addresses=[machine.gateway]) as gateway:
-            await machine.podman.load_image(image)
-            bucket = s3.configuration("data", host=machine.gateway)
-            config = gateway.write_config(
-                tmp_path / "agent", device=DEVICE, server=machine.gateway, podman_socket=str(machine.socket)
-            )
-            agent = machine.agent(config)
-            seen = gateway.devices[DEVICE]
+    with S3Server(tmp_path / "s3", addresses=[site.machine.gateway]) as s3:
+        device = site.device(tmp_path, s3)
 
-            async def kill_and_start(times: int) -> None:
-                for _ in range(times):
-                    agent.start()
-                    await asyncio.sleep(rng.uniform(0.2, 3.0))  # the random moment
-                    agent.kill()
-                agent.start()
+        def kill_and_start(times: int) -> None:
+            for _ in range(times):
+                device.agent.start()
+                time.sleep(rng.uniform(0.2, 3.0))  # the random moment
+                device.agent.kill()
+            device.agent.start()
 
-            first = workload("first", host_port=None, script=WRITES, data=True)
-            second = workload("second", host_port=9091)
-            gateway.serve(DEVICE, configuration(first, second, s3=bucket))
-            await kill_and_start(3)
-            both = {"first": "Running", "second": "Running"}
-            await wait_until_async(lambda: seen.statuses == both, what="both run")
-            agent.kill()
+        device.serve(workload("first", host_port=None, script=WRITES, data=True), workload("second", host_port=9091))
+        kill_and_start(1)
+        device.configure()
+        device.agent.kill()
+        kill_and_start(3)
+        device.runs("first", "second")
+        device.agent.kill()
 
-            third = workload("third", host_port=9090)
-            changed = workload("second", host_port=9092)
-            gateway.serve(DEVICE, configuration(changed, third, s3=bucket))
-            await kill_and_start(3)
-            both = {"second": "Running", "third": "Running"}
-            await wait_until_async(lambda: seen.statuses == both, what="second and third run")
-            await wait_until_async(lambda: machine.fetch(9092, "/out/hello.txt"), what="the second's new port")
-            await wait_until_async(lambda: machine.fetch(9090, "/out/hello.txt"), what="the third's page")
-
-            pods = await machine.podman.pods()
-            assert sorted(pod.name for pod in pods) == ["second", "third"]
-            rules = machine.run("nft", "list", "table", "inet", "edgewright_agent")
-            assert [port for port in ("9090", "9091", "9092") if port in rules] == ["9090", "9092"]
-            uploaded = s3.bucket("data") / "first"
-            await wait_until_async(lambda: content(uploaded) == NUMBERS, what="every file of the first")
-            ledgers = tmp_path / "agent" / "state" / "uploads"
-            await wait_until_async(lambda: not list(ledgers.glob("*.json")), what="nothing waits for upload")
-            assert len({each.certificate_request != "" for each in seen.registrations}) == 1
+        device.serve(workload("second", host_port=9092), workload("third", host_port=9090))
+        kill_and_start(3)
+        device.page(9092)
+        device.page(9090)
+        device.runs("second", "third")
+        device.until(lambda: device.pods() == ["second", "third"], "podman runs no other")
+        device.until(lambda: device.open_ports(range(9090, 9093)) == [9090, 9092], "no other port is open")
+        uploaded = s3.bucket(device.name) / "first"
+        device.until(lambda: content(uploaded) == NUMBERS, "every file of the first")
+        device.until(lambda: not list((device.state / "uploads").glob("*.json")), "nothing waits for upload")
 
 
-async def test_files_written_while_the_bucket_is_away_are_uploaded_when_it_is_back(image: Path, tmp_path: Path) -> None:
-    with Machine() as machine, S3Server(tmp_path / "s3", addresses=[machine.gateway]) as s3:
-        async with StubGateway(tmp_path / "gateway", addresses=[machine.gateway]) as gateway:
-            await machine.podman.load_image(image)
-            s3.process.kill()
-            bucket = s3.configuration("data", host=machine.gateway)
-            config = gateway.write_config(
-                tmp_path / "agent", device=DEVICE, server=machine.gateway, podman_socket=str(machine.socket)
-            )
-            machine.agent(config).start()
-            seen = gateway.devices[DEVICE]
-            gateway.serve(DEVICE, configuration(workload(script=WRITES, data=True), s3=bucket))
-            await wait_until_async(
-                lambda: any(reason == "DataUploadFailed" for _, reason, _ in seen.events), what="the bucket is missed"
-            )
-            gateway.serve(DEVICE, configuration(s3=bucket))
-            await wait_until_async(lambda: seen.statuses == {} and seen.heartbeats[-1].version, what="it is removed")
-            s3.process.start()
-            await wait_until_async(lambda: content(s3.bucket("data") / "nginx") == NUMBERS, what="every file")
-            await wait_until_async(lambda: seen.heartbeats[-1].status == "up", what="all is well")
+def test_files_written_while_the_bucket_is_away_are_uploaded_when_it_is_back(site: Site, tmp_path: Path) -> None:
+    with S3Server(tmp_path / "s3", addresses=[site.machine.gateway]) as s3:
+        device = site.device(tmp_path, s3)
+        s3.process.kill()
+        device.agent.start()
+        device.configure()
+        device.serve(workload(script=WRITES, data=True))
+        device.until(lambda: "DataUploadFailed" in device.reasons(), "the bucket is missed")
+        device.serve()
+        device.until(lambda: device.workloads == {} and device.pods() == [], "it is removed")
+        s3.process.start()
+        device.until(lambda: content(s3.bucket(device.name) / "nginx") == NUMBERS, "every file")
+        device.until(lambda: device.status["phase"] == "up", "all is well")
+
+
+PATIENT = (
+    "/bin/busybox mkdir -p /export/out; for i in $(/bin/busybox seq 1 40); do "
+    "until echo $i > /export/out/$i; do /bin/busybox sleep 1; done; done; exec /bin/busybox sleep 3600"
+)
+"""Writes its files also where the disk is full for a while."""
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A disk of its own for the agent's state, which can be filled."""
+    folder.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    """Leaves no byte free."""
+    with suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    with suppress(OSError), (folder / "filler").open("ab", buffering=0) as file:
+        while True:
+            file.write(b"x")
+
+
+@pytest.mark.repeated
+@pytest.mark.parametrize("seed", numbers(3, 20))
+def test_whatever_fails_the_device_comes_to_the_same_end(seed: int, site: Site, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    state = tmp_path / "state"
+    with small_disk(state), S3Server(tmp_path / "s3", addresses=[site.machine.gateway]) as s3:
+        device = site.device(tmp_path, s3, state=state)
+        device.agent.start()
+        device.configure()
+
+        def away(stop: Callable[[], object], start: Callable[[], object]) -> None:
+            stop()
+            time.sleep(rng.uniform(0.2, 2.0))  # the random moment
+            start()
+
+        faults: list[Callable[[], object]] = [
+            lambda: away(device.agent.kill, device.agent.start),
+            lambda: away(site.machine.stop_podman, site.machine.start_podman),
+            lambda: away(s3.process.kill, s3.process.start),
+            lambda: away(lambda: fill(state), (state / "filler").unlink),
+            lambda: away(site.kill, site.start),
+            lambda: None,
+        ]
+        rng.shuffle(faults)
+        files = workload("files", host_port=None, script=PATIENT, data=True)
+        for port, fault in enumerate(faults, start=9091):
+            device.serve(files, workload("web", host_port=port))
+            fault()
+
+        device.page(port)
+        device.runs("files", "web")
+        device.until(lambda: device.pods() == ["files", "web"], "podman runs no other")
+        device.until(lambda: content(s3.bucket(device.name) / "files") == NUMBERS, "every file")
+        device.until(lambda: device.status["phase"] == "up", "all is well")
+        device.until(lambda: device.open_ports(range(9090, 9099)) == [port], "no other port is open")
+        device.agent.kill()

@@ -14,7 +14,6 @@ import re
 import secrets
 import ssl
 import subprocess
-import urllib.parse
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any, Self
 
 from . import programs
 from .certificates import Certificate
+from .connections import Connections
 from .processes import PortTakenError, Process
 from .programs import HOST
 from .proxy import Proxy
@@ -31,7 +31,7 @@ from .workspace import Workspace
 
 _STEM_LENGTH = 50
 _START_ATTEMPTS = 5
-_REQUEST_TIMEOUT = 60
+_REQUEST_TIMEOUT = 180
 _PROBE_TIMEOUT = 10
 
 
@@ -62,6 +62,7 @@ class ApiServer(ABC):
     def __init__(self, directory: Path | None) -> None:
         self._numbers = itertools.count(1)
         self._processes: dict[str, Process] = {}
+        self._connections = Connections(lambda: self.admin_tls)
         self._workspace = Workspace(directory or programs.ROOT / "build" / "clusters")
         self.directory = self._workspace.path
 
@@ -82,6 +83,9 @@ class ApiServer(ABC):
     @abstractmethod
     def forget_history(self) -> None:
         """Guarantees that a watch from any resourceVersion that was seen before gets 410 Expired."""
+
+    def announce_kinds(self) -> None:  # noqa: B027 - nothing to do, unless it learns of them late
+        """Lets the garbage collector know at once of kinds that were just installed."""
 
     @abstractmethod
     def _choose_ports(self) -> None:
@@ -156,6 +160,7 @@ class ApiServer(ABC):
 
     def stop(self, *, keep: bool = False) -> None:
         """Ends every part at once; removes the directory, or keeps it with the logs in it."""
+        self._connections.close()
         self._kill_parts()
         self._workspace.release(keep=keep)
 
@@ -190,7 +195,7 @@ class ApiServer(ABC):
 
     # What tests ask of it
 
-    def kubectl(self, *args: str, input: str | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:  # noqa: A002
+    def kubectl(self, *args: str, input: str | None = None, timeout: float = 300) -> subprocess.CompletedProcess[str]:  # noqa: A002
         """Runs kubectl as the administrator; raises what it wrote when it fails."""
         cache = str(self.directory / "kubectl")
         command = [programs.program("kubectl"), "--kubeconfig", str(self.kubeconfig), "--cache-dir", cache, *args]
@@ -205,6 +210,10 @@ class ApiServer(ABC):
         if code >= 400:
             raise RequestError(method, path, code, answer)
         return json.loads(answer)
+
+    def answer(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+        """One request as the administrator, whatever the answer: its code and its text."""
+        return self._ask(method, f"{self.server}{path}", body)
 
     def until_served(self, definition: str) -> None:
         """Waits until a custom resource definition is established; kubectl's own waiting fails on one that is new."""
@@ -255,20 +264,8 @@ class ApiServer(ABC):
         content_type: str = "application/json",
         timeout: float = _REQUEST_TIMEOUT,
     ) -> tuple[int, str]:
-        address = urllib.parse.urlsplit(url)
-        connection = (
-            http.client.HTTPSConnection(address.netloc, timeout=timeout, context=self.admin_tls)
-            if address.scheme == "https"
-            else http.client.HTTPConnection(address.netloc, timeout=timeout)
-        )
-        try:
-            content = None if body is None else json.dumps(body)
-            target = f"{address.path}?{address.query}" if address.query else address.path
-            connection.request(method, target, content, {"Content-Type": content_type})
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
+        content = None if body is None else json.dumps(body)
+        return self._connections.ask(method, url, content, {"Content-Type": content_type}, timeout=timeout)
 
 
 def encoded(content: bytes) -> str:

@@ -48,6 +48,7 @@ class ControlPlane(ApiServer):
         fsync: bool = False,
         api_flags: Sequence[str] = (),
         controllers: Sequence[str] = ("*",),
+        addresses: Sequence[str] = (),
         directory: Path | None = None,
     ) -> None:
         """Makes the directory and the certificates, and starts nothing.
@@ -55,7 +56,8 @@ class ControlPlane(ApiServer):
         `parts` run next to etcd and the API server: controller-manager, scheduler, and kwok, which plays one Node;
         `audit` writes a line per request, for tests that count them; `fsync` makes etcd durable against a power cut, at
         the price of time; `api_flags` go to the API server after ours; `controllers` are those that the controller
-        manager runs; `directory` is where our directory is made.
+        manager runs; `addresses` are further ones at which the API server is reached, and stand in its certificate;
+        `directory` is where our directory is made.
         """
         self.parts = frozenset(parts)
         if unknown := self.parts - programs.PARTS.keys():
@@ -64,6 +66,7 @@ class ControlPlane(ApiServer):
         self._fsync = fsync
         self._api_flags = tuple(api_flags)
         self._controllers = tuple(controllers)
+        self._addresses = tuple(addresses)
         self._authority = Authority()
         self._token_key = TokenKey()
         programs.require(self.parts)
@@ -74,7 +77,9 @@ class ControlPlane(ApiServer):
     def _write_files(self) -> programs.Files:
         self.ca_file.write_bytes(self._authority.certificate)
         first_service = str(ipaddress.ip_network(SERVICE_RANGE)[1])
-        serving = self._authority.server("kube-apiserver", names=_NAMES, addresses=[HOST, first_service])
+        serving = self._authority.server(
+            "kube-apiserver", names=_NAMES, addresses=[HOST, first_service, *self._addresses]
+        )
         self.admin_tls = ssl.create_default_context(cafile=str(self.ca_file))
         admin = self._authority.client("admin", ["system:masters"])
         self.admin_tls.load_cert_chain(*admin.write(self.directory, "admin"))
@@ -197,6 +202,14 @@ class ControlPlane(ApiServer):
         self.compact_etcd()
         self.api.kill()
         self.api.restart()
+
+    def announce_kinds(self) -> None:
+        """Lets the garbage collector know at once of kinds that were just installed.
+
+        That of Kubernetes looks for new kinds when it starts and every 30 s, so it is started again.
+        """
+        self.controller_manager.kill()
+        self.controller_manager.restart()
 
     def _ask_etcd(self, path: str, body: Mapping[str, Any]) -> Any:
         code, answer = self._ask("POST", f"http://{HOST}:{self._etcd_port}{path}", body)

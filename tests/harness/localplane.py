@@ -35,17 +35,19 @@ class LocalPlane(ApiServer):
         node: bool = False,
         operator: bool = False,
         arguments: Sequence[str] = (),
+        program: Sequence[str] = (str(PROGRAM),),
         directory: Path | None = None,
     ) -> None:
         """Makes the directory and the certificates, and starts nothing.
 
         `node` lets it run Pods, `operator` adds our kinds and controllers; `arguments` go to the command after ours;
-        `directory` is where our directory is made.
+        `program` is run in place of `edgewright`; `directory` is where our directory is made.
         """
         super().__init__(directory)
         self._node = node
         self._operator = operator
         self._arguments = tuple(arguments)
+        self._program = tuple(program)
         self.data = self.directory / "data"
         """Its data directory."""
         self._authority = Authority(self.data / "pki", clock=SystemClock())
@@ -93,9 +95,11 @@ class LocalPlane(ApiServer):
         self.kubeconfig = self.kubeconfig_for("admin", ["system:masters"])
 
     def _start_parts(self) -> None:
-        command = [str(PROGRAM), "up", "--data", str(self.data), "--listen", f"{HOST}:{self.port}"]
+        command = [*self._program, "up", "--data", str(self.data), "--listen", f"{HOST}:{self.port}"]
         if not self._node:
             command.append("--no-node")
+        elif "--runtime" not in self._arguments:  # an image that nobody has is not looked for anywhere
+            command += ["--runtime", "process"]
         if not self._operator:
             command.append("--no-operator")
         self._launch("api", [*command, *self._arguments], lambda: self._answers_ok(f"{self.server}/readyz"))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from .waiting import PATIENCE, wait_until
 
-_LAUNCHER = Path(__file__).with_name("launch.py")
+LAUNCHER = Path(__file__).with_name("launch.py")
 _TAIL_BYTES = 4000
 
 # The kernel's promise is about the *thread* that started a process: a program started from a worker thread of one test
@@ -54,6 +54,17 @@ def all_stopped(pid: int) -> bool:
     """Whether every thread of a process stands still: a signal takes a moment to reach them all."""
     states = [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
     return all(state in "TtZX" for state in states)
+
+
+def reap_until(process: int) -> int:
+    """Waits for one child and for every orphan that becomes ours meanwhile, as the first process of a namespace must.
+
+    Gives how that child ended.
+    """
+    while True:
+        ended, status = os.wait()
+        if ended == process:
+            return os.waitstatus_to_exitcode(status)
 
 
 class Process:
@@ -92,7 +103,7 @@ class Process:
             self._log_start = log.tell()
             self._running = _starter.submit(
                 subprocess.Popen,
-                [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *self.command],
+                [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

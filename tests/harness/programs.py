@@ -7,6 +7,7 @@ default of Kubernetes decides what a client sees, it is left alone. Nothing is b
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -27,17 +28,27 @@ class NotBuiltError(RuntimeError):
     """A program is missing; the message says what to do."""
 
 
+BUILD = ROOT / "hack" / "kubernetes" / "build.py"
+RELEASE = "EDGEWRIGHT_KUBERNETES"
+"""The variable that names an older release of Kubernetes to run the server and its controllers of, as 1.34."""
+OF_RELEASE = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler"})
+"""The programs that are of that release."""
+
+
 @functools.cache
-def directory() -> Path:
+def directory(release: str = "") -> Path:
     """The folder of the programs, as `hack/kubernetes/build.py` computes it."""
-    build = [sys.executable, str(ROOT / "hack" / "kubernetes" / "build.py"), "--print-dir"]
+    build = [sys.executable, str(BUILD), "--print-dir", *(("--release", release) if release else ())]
     return Path(subprocess.run(build, check=True, capture_output=True, text=True).stdout.strip())
 
 
 def program(name: str) -> str:
     """The path of one program."""
-    path = directory() / name
+    release = os.environ.get(RELEASE, "") if name in OF_RELEASE else ""
+    path = directory(release) / name
     if not path.exists():
+        if release:
+            raise NotBuiltError(f"{name} of {release} is not built: run hack/kubernetes/build.py --release {release}")
         raise NotBuiltError(f"{name} is not built: run make kubernetes first")
     return str(path)
 

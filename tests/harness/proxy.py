@@ -19,7 +19,7 @@ from .processes import free_port
 T = TypeVar("T")
 
 _CHUNK = 65536
-_CALL_TIMEOUT = 60
+_CALL_TIMEOUT = 180
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
@@ -71,6 +71,7 @@ class _Connection:
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, from_server: bool) -> None:
         sink.transport.set_write_buffer_limits(high=0)  # drain waits for the other side: slowness is passed on
         while data := await source.read(_CHUNK):
+            await self._proxy.wait_lag()
             while data:
                 await self._proxy.moving.wait()
                 piece = data[: self._proxy.step]
@@ -91,12 +92,14 @@ class _Connection:
 class Proxy:
     """Listens on a port of its own and carries every connection to the target."""
 
-    def __init__(self, target_host: str, target_port: int) -> None:
+    def __init__(self, target_host: str, target_port: int, *, listen: str = "127.0.0.1") -> None:
         self.count = 0
         """How many connections were taken since the start."""
         self.moving = asyncio.Event()
         self.moving.set()
         self._target = (target_host, target_port)
+        self._listen = listen
+        self._lag = 0.0
         self._connections: dict[_Connection, asyncio.Task[None]] = {}
         self._new_budget: int | None = None
         self._rate: float | None = None
@@ -159,6 +162,15 @@ class Proxy:
         """Limits each connection, in each direction, to this rate; None is full speed."""
         self._rate = bytes_per_second
 
+    def lag(self, seconds: float) -> None:
+        """Makes everything that is read from now on arrive that much later, in each direction."""
+        self._lag = seconds
+
+    async def wait_lag(self) -> None:
+        """Takes the time that a message is on its way."""
+        if self._lag:
+            await asyncio.sleep(self._lag)
+
     async def delay(self, size: int) -> None:
         """Takes the time that `size` bytes need at the present rate."""
         if self._rate is not None:
@@ -187,7 +199,7 @@ class Proxy:
 
     async def _accept(self) -> None:
         if self._server is None:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+            self._server = await asyncio.start_server(self._serve, self._listen, self.port)
 
     async def _refuse(self) -> None:
         if self._server is not None:

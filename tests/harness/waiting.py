@@ -13,7 +13,7 @@ from typing import TypeVar, overload
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds that are enough for anything on a machine that has much else to do; only a test that fails waits so long."""
 
 _INTERVAL = 0.02

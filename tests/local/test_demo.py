@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.harness import wait_until
 from tests.local.up import asked
 from tests.unit.cli.command import PROGRAM, environment
 
-PATIENCE = 150.0
+PATIENCE = 300.0
 """Seconds, on a machine that does other things too; the demo itself says how many it took."""
 
 
@@ -36,17 +37,25 @@ def test_in_a_log_it_proves_what_it_claims_and_is_kept_until_it_is_told_to_stop(
         said = out.read_text()
         assert process.poll() is None, said + err.read_text()
         assert "\x1b" not in said
-        assert len(re.findall(r"^  ✓ ", said, re.MULTILINE)) == 6
+        assert len(re.findall(r"^  ✓ ", said, re.MULTILINE)) == 8
         assert "✗" not in said
         assert re.search(r"What was proven, \d+ s after the start", said)
+        # The rollout may know of the end of the last devices before their FlashJob tells of it.
+        assert len(set(re.findall(r"^\S+ device (\S+): Done, runs 0\.2\.0$", said, re.MULTILINE))) >= 8
+        assert re.search(r"^\S+ rollout thermometer-0\.3\.0: Recalled, .*1 regressed", said, re.MULTILINE)
         for number in range(1, 13):
-            assert re.search(rf"^  device +{number} +127\.32\.0\.{number}\S* +(Done|Failed) ", said, re.MULTILINE)
+            assert re.search(rf"^{number} +(athens|berlin|cork) +0\.[12]\.0 ", said, re.MULTILINE)
 
         kubeconfig = re.search(r"export KUBECONFIG=(\S+)", said)
         assert kubeconfig is not None
         devices = asked(Path(kubeconfig[1]), "/apis/edgewright.dev/v1alpha1/devices")["items"]
         outcomes = sorted(each["status"]["lastFlash"]["outcome"] for each in devices)
-        assert outcomes == ["refused", "reverted", *["succeeded"] * 10]
+        assert outcomes in (["refused", *["succeeded"] * 11], ["refused", "reverted", *["succeeded"] * 10])
+
+        link = re.search(r"^  (http://127\.0\.0\.1:\d+)/sign-in#\S+$", said, re.MULTILINE)
+        assert link is not None
+        with urllib.request.urlopen(f"{link[1]}/healthz", timeout=60) as answer:
+            assert answer.read() == b"ok"
 
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
@@ -107,8 +116,8 @@ def test_on_a_terminal_it_has_colours_and_an_interruption_leaves_nothing_behind(
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         text = b"".join(shown).decode()
-    assert "\x1b[36mFlashing" in text
-    assert "\x1b[1A" in text, "the table is drawn again in its place"
+    assert re.search(r"\x1b\[\d+mFlashing", text)
+    assert re.search(r"\x1b\[\d+A", text), "the tree is drawn again in its place"
     assert "Traceback" not in text
     wait_until(lambda: not processes_of(data), what="its flash Pods are gone")
 

@@ -46,13 +46,13 @@ async def killed_again_and_again(plane: LocalPlane, rounds: int, chance: random.
             watch = asyncio.create_task(follow(client, ledger))
             writers = [asyncio.create_task(write(client, ledger, number, texts, chance)) for number in range(WRITERS)]
             enough = before + chance.randrange(20, 120)
-            await wait_until_async(functools.partial(ledger.has, enough), what="it acknowledges writes", timeout=60)
+            await wait_until_async(functools.partial(ledger.has, enough), what="it acknowledges writes", timeout=240)
             plane.api.kill()
             await asyncio.gather(watch, *writers)
         plane.api.start()
         async with connected(where) as client:
             asking = functools.partial(listed, plane, client)
-            found: Page[RawObject] = await wait_until_async(asking, what="it answers again", timeout=60)
+            found: Page[RawObject] = await wait_until_async(asking, what="it answers again", timeout=240)
             ledger.settle({about(obj)[0]: about(obj)[1] for obj in found.items}, int(found.resource_version))
             watch = asyncio.create_task(follow(client, ledger))
             # The watch was cut somewhere: from there it must come to the same state.

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +22,15 @@ from tests.harness import LocalPlane
 MAPS = "/api/v1/namespaces/default/configmaps"
 SECONDS = 60
 """How long the administrator waits at most; on a quiet machine it is a fraction of a second."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _many_files() -> Iterator[None]:
+    """A flood takes more open files than an ordinary user's programs have to begin with."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def memory_mb(plane: LocalPlane) -> float:

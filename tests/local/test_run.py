@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,3 +87,44 @@ def test_it_flashes_a_device_and_ends_at_a_signal(own_plane: LocalPlane, tmp_pat
         assert process.wait(60) == 0
     assert own_plane.exists("/apis/coordination.k8s.io/v1/namespaces/default/leases/edgewright")
     assert "Traceback" not in (tmp_path / "run.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "own_plane", [{"node": True, "arguments": ("--image", FLASHER)}], indirect=True, ids=["with a node"]
+)
+def test_a_job_that_is_restored_without_its_status_writes_to_no_device_again(
+    own_plane: LocalPlane, tmp_path: Path
+) -> None:
+    registry, attestation = f"127.0.0.1:{free_port()}", free_port()
+    port = registry.partition(":")[2]
+    places = ("--first-address", "127.32.71.1", "--attestation-port", str(attestation), "--registry-port", port)
+    fleet = ("--devices", "1", "--firmware", "0.2.0", "--time-scale", str(SCALE))
+    options = ("--install-crds", "--local", "--plain-registry", registry)
+    with (
+        operator(own_plane, tmp_path, *options, "--attestation", f"http://127.0.0.1:{attestation}"),
+        simulation(own_plane, "default", tmp_path, *fleet, *places) as running,
+    ):
+        (firmware,) = running.seen("ready")["firmware"]
+        wait_until(lambda: own_plane.exists(JOBS), what="the kinds are installed")
+        devices = [each["metadata"]["uid"] for each in instances(own_plane, "default").values()]
+        job = {
+            "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
+            "kind": "FlashJob",
+            "metadata": {"name": "job"},
+            "spec": {"uuid": devices, "firmware": firmware, "version": "0.2.0"},
+        }
+
+        def completed() -> dict[str, Any] | None:
+            found: dict[str, Any] = own_plane.request("GET", f"{JOBS}/job")
+            return found if found.get("status", {}).get("phase") == "Completed" else None
+
+        own_plane.request("POST", JOBS, job)
+        saved = wait_until(completed, what="the job is completed", timeout=120)
+        own_plane.request("DELETE", f"{JOBS}/job")
+        wait_until(lambda: not own_plane.exists(f"{JOBS}/job"), what="the job is gone")
+        # As a backup has it: another object with the same name and spec, and nothing that was known of it.
+        own_plane.request("POST", JOBS, {**job, "spec": saved["spec"]})
+        again = wait_until(completed, what="the restored job is completed", timeout=120)
+        assert again["metadata"]["uid"] != saved["metadata"]["uid"]
+        assert [each["outcome"] for each in again["status"]["devices"]] == ["already-current"]
+        assert len([each for each in running.printed if each["event"] == "written"]) == 1

@@ -27,7 +27,7 @@ def pod(image: str, *words: str) -> dict[str, Any]:
 
 def log_of(plane: LocalPlane, name: str) -> str:
     """What a Pod has written, as the API server shows it."""
-    with urllib.request.urlopen(f"{plane.server}{PODS}/{name}/log", context=plane.admin_tls, timeout=60) as answer:
+    with urllib.request.urlopen(f"{plane.server}{PODS}/{name}/log", context=plane.admin_tls, timeout=240) as answer:
         return str(answer.read().decode())
 
 

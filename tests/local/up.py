@@ -62,7 +62,7 @@ class Up:
 
         return wait_until(serves, what="it says where it serves")
 
-    def end(self, number: signal.Signals = signal.SIGTERM, *, timeout: float = 60) -> int:
+    def end(self, number: signal.Signals = signal.SIGTERM, *, timeout: float = 240) -> int:
         """Sends a signal and gives the exit code."""
         self.process.send_signal(number)
         return self.process.wait(timeout)

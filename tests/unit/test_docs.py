@@ -69,13 +69,19 @@ def test_the_index_names_every_page() -> None:
     assert set(DOCS.rglob("*.md")) - named == {index} | ({MEASURED} if MEASURED.exists() else set())
 
 
-@pytest.mark.parametrize("picture", sorted((DOCS / "pictures").iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("picture", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda path: path.name)
 def test_a_picture_is_well_formed_and_says_in_words_what_it_shows(picture: Path) -> None:
     top = ET.parse(picture).getroot()
     space = {"svg": "http://www.w3.org/2000/svg"}
     assert top.find("svg:title", space) is not None
     assert top.find("svg:desc", space) is not None
     assert "prefers-color-scheme: dark" in picture.read_text(encoding="utf-8")
+
+
+def test_every_picture_is_drawn_or_taken_by_a_test_and_small() -> None:
+    for picture in (DOCS / "pictures").iterdir():
+        assert picture.suffix == ".svg" or picture.name.startswith("console-"), picture
+        assert picture.stat().st_size < 200_000, picture
 
 
 def test_the_reference_is_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,6 +115,11 @@ def test_a_target_that_a_page_names_and_no_test_can_run_is_in_the_makefile() -> 
     assert "test" in named
 
 
+def test_no_command_on_a_page_hides_the_failure_of_another_inside_it() -> None:
+    # `export NAME=$(command)` ends with 0 whatever the command did, for its reader and for the test that runs the page.
+    assert [str(each) for each in all_commands() if re.search(r"\bexport\b[^;&|]*=[\"']?\$\(", each.text)] == []
+
+
 def test_every_target_in_running_text_is_in_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):.* ## ", makefile(), flags=re.MULTILINE))
     for page in pages():
@@ -116,10 +127,18 @@ def test_every_target_in_running_text_is_in_the_makefile() -> None:
         assert named <= targets, page
 
 
+@functools.cache
+def whole_command_line() -> Any:
+    """All that can be typed; the pages name hundreds of commands, and to join them all takes a while."""
+    return typer.main.get_command(command_line())
+
+
 def options_of(words: Sequence[str]) -> set[str]:
     """What an `edgewright` command takes; KeyError where there is none of these words."""
-    command: Any = typer.main.get_command(command_line())
+    command = whole_command_line()
     for word in words:
+        if not hasattr(command, "commands"):
+            break  # what follows are its arguments
         command = command.commands[word]
     return {"--help", *(name for option in command.params for name in (*option.opts, *option.secondary_opts))}
 
@@ -127,7 +146,8 @@ def options_of(words: Sequence[str]) -> set[str]:
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_command_of_ours_in_running_text_can_be_typed(page: Path) -> None:
     for shown in re.findall(r"`edgewright( [^`]+)`", prose(page).replace("\n", " ")):
-        words, *options = re.split(r" (?=--)", shown)
+        ours, _, _ = shown.partition(" -- ")  # what comes behind it is another program's
+        words, *options = re.split(r" (?=--)", ours)
         known = options_of(words.split())
         assert {option.split()[0].partition("=")[0] for option in options} <= known, f"edgewright{shown}"
 

@@ -81,6 +81,15 @@ def test_a_module_can_be_read_in_one_sitting(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX
 
 
+def test_yaml_is_read_and_written_as_kubernetes_does() -> None:
+    own = {"runtime/yaml_loader.py", "runtime/yaml_dumper.py"}
+    own.add("local/access/kubeconfig.py")  # it changes nodes of a file and leaves the others as they were written
+    others = [path for path in MODULES if not path.as_posix().endswith(tuple(own))]
+    pattern = re.compile(r"yaml\.(safe_|full_|unsafe_)|C?Safe(Loader|Dumper)\b(?!\):|,)")
+    found = {name_of(path): pattern.findall(path.read_text(encoding="utf-8")) for path in others}
+    assert {name: hits for name, hits in found.items() if hits} == {}
+
+
 def test_no_room_is_empty() -> None:
     rooms = [path.parent for path in MODULES if path.name == "__init__.py"]
     assert len(rooms) > 3

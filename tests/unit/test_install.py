@@ -39,8 +39,8 @@ def test_the_parts_are_the_whole_without_what_installs_them() -> None:
 def test_each_environment_has_what_the_smaller_one_has_in_the_same_version() -> None:
     locked = {
         name: entries((ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8"))
-        for name in ("run", "demo", "dev")
+        for name in ("run", "demo", "dev", "image")
     }
-    for smaller, larger in (("run", "demo"), ("demo", "dev")):
+    for smaller, larger in (("run", "demo"), ("demo", "dev"), ("run", "image")):
         for package, (pinned, _) in locked[smaller].items():
             assert locked[larger][package][0] == pinned, package

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 
-from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, SHARED, Capability, Rule
+from edgewright import __version__
+from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, SHARED, Capability, Rule, kinds_of
 from edgewright.api.device import Device
+from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
 from edgewright.api.instance import Instance
+from edgewright.cli.line import command_line
 from hack import config, custom_resources, overlay
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +84,7 @@ def test_a_component_leaves_a_capability_out_but_for_the_kinds_that_another_has(
 
 
 def test_files_are_written_once_and_what_is_gone_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(config.write(tmp_path, config.files((FLASHJOB, OTHER)))) == 5
+    assert len(config.write(tmp_path, config.files((FLASHJOB, OTHER)))) == 9
     assert config.write(tmp_path, config.files((FLASHJOB, OTHER))) == []
     changed = config.write(tmp_path, config.files((FLASHJOB,)))
     assert tmp_path / "without/other/kustomization.yaml" in changed
@@ -88,6 +92,70 @@ def test_files_are_written_once_and_what_is_gone_is_removed(tmp_path: Path, caps
     assert config.main([str(tmp_path), "--check"]) in {0, 1}
     assert config.main([str(tmp_path)]) == 0
     assert config.main([str(tmp_path), "--check"]) == 0
+
+
+def test_people_get_roles_per_kind_and_who_asks_cannot_approve() -> None:
+    roles = {each["metadata"]["name"]: each for each in documents("rbac/user_roles.yaml")}
+    for kind in kinds_of(CAPABILITIES):
+        word, plural = kind.kind.kind.lower(), kind.kind.plural
+        for who in ("viewer", "editor"):
+            role = roles.pop(f"{word}-{who}-role")
+            assert {tuple(rule["apiGroups"]) for rule in role["rules"]} == {(kind.kind.group,)}
+            assert {each for rule in role["rules"] for each in rule["resources"]} == {plural, f"{plural}/status"}
+        verbs = {each for rule in role["rules"] for each in rule["verbs"]}
+        assert ("patch" in verbs) is (kind is not EdgeDeviceSignedRequest)
+    assert list(roles) == ["edgedevicesignedrequest-approver-role"]
+    (approver,) = roles.values()
+    assert not {"create", "delete"} & {each for rule in approver["rules"] for each in rule["verbs"]}
+
+
+def test_in_one_namespace_the_operator_has_small_cluster_roles_and_no_right_is_lost() -> None:
+    roles = [each for each in documents("namespaced/roles.yaml") if each["kind"] in {"Role", "ClusterRole"}]
+    wide = [each for each in roles if each["kind"] == "ClusterRole"]
+    assert {each for role in wide for rule in role["rules"] for each in rule["resources"]} == {
+        *("devices", "devices/status", "fleets", "namespaces", "nodes", "leases")
+    }
+    split = {
+        (group, resource, verb)
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    whole = {
+        (group, resource, verb)
+        for rule in (*SHARED, *(rule for each in CAPABILITIES for rule in each.rules))
+        for group in rule.groups
+        for resource in rule.resources
+        for verb in rule.verbs
+    }
+    assert split == whole
+    for each in documents("namespaced/roles.yaml"):
+        if each["kind"] in {"Role", "RoleBinding"}:
+            assert each["metadata"]["namespace"] == "edgewright-system"
+
+
+def test_the_operator_runs_twice_behind_the_names_that_people_know() -> None:
+    installed = list(yaml.safe_load_all((ROOT / "dist/install.yaml").read_text(encoding="utf-8")))
+    found = {(each["kind"], each["metadata"]["name"]): each for each in installed}
+    deployment = found["Deployment", "edgewright-controller-manager"]["spec"]
+    assert deployment["replicas"] == 2
+    pod = deployment["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["name"] == "manager"
+    assert {"--leader-elect", "--metrics-secure", "--metrics-port=8443"} <= set(container["args"])
+    assert container["resources"]["limits"]
+    assert pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert found["PodDisruptionBudget", "edgewright-controller-manager"]["spec"]["maxUnavailable"] == 1
+    (port,) = found["Service", "edgewright-controller-manager-metrics-service"]["spec"]["ports"]
+    assert port["port"] == 8443
+
+
+def test_an_overlay_says_how_many_operators_run(tmp_path: Path) -> None:
+    assert overlay.main([str(ROOT / "config/namespaced"), str(tmp_path), "--replicas", "1"]) == 0
+    made = json.loads((tmp_path / "kustomization.yaml").read_text())
+    assert made["replicas"] == [{"name": "edgewright-controller-manager", "count": 1}]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +170,10 @@ def test_an_overlay_names_the_image(image: str, parts: dict[str, str], tmp_path:
     made = overlay.overlay(ROOT / "config/default", directory=tmp_path, image=image)
     assert made["images"] == [{"name": "controller", **parts}]
     assert "components" not in made
-    assert "patches" not in made
+    (patch,) = json.loads(made["patches"][0]["patch"])
+    assert patch["value"] == f"--flasher-image={image}"
+    own = overlay.overlay(ROOT / "config/default", directory=tmp_path, image=image, arguments=["--flasher-image=f"])
+    assert [each["value"] for each in json.loads(own["patches"][0]["patch"])] == ["--flasher-image=f"]
 
 
 def test_an_overlay_has_some_capabilities_and_further_arguments(tmp_path: Path) -> None:
@@ -144,4 +215,41 @@ def test_definitions_are_found_in_what_is_rendered() -> None:
 
 def test_the_installer_says_first_which_image_it_has() -> None:
     first, *_ = (ROOT / "dist/install.yaml").read_text(encoding="utf-8").splitlines()
-    assert first.startswith("# Edgewright with the image edgewright/edgewright:")
+    assert first.startswith(f"# Edgewright with the image edgewright/edgewright:{__version__}. Made by: ")
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    metadata = yaml.safe_load((ROOT / "charts/edgewright/Chart.yaml").read_text(encoding="utf-8"))
+    assert (metadata["version"], metadata["appVersion"]) == (__version__, __version__)
+
+
+def test_an_operator_that_does_not_look_for_secrets_has_no_right_to(tmp_path: Path) -> None:
+    made = overlay.overlay(ROOT / "config/default", directory=tmp_path, arguments=["--no-check-secrets", "--nat"])
+    assert [Path(each).name for each in made["components"]] == ["no-secret-check"]
+    assert [each["value"] for each in json.loads(made["patches"][0]["patch"])] == ["--nat"]
+    (component,) = documents("no-secret-check/kustomization.yaml")
+    patches = {each["target"]["kind"]: yaml.safe_load(each["patch"]) for each in component["patches"]}
+    assert patches["Deployment"][0]["value"] == "--no-check-secrets"
+    for kind, file, name in (
+        ("ClusterRole", "rbac/role.yaml", "flashjob-role"),
+        ("Role", "namespaced/roles.yaml", "edgewright-flashjob-namespaced-role"),
+    ):
+        (role,) = (each for each in documents(file) if (each["kind"], each["metadata"]["name"]) == (kind, name))
+        number = int(patches[kind][1]["path"].rpartition("/")[2])
+        assert role["rules"][number]["resources"] == ["secrets"]
+
+
+def test_in_one_namespace_the_operator_is_told_which_one() -> None:
+    (overlaid,) = documents("namespaced/kustomization.yaml")
+    (patch,) = (yaml.safe_load(each["patch"]) for each in overlaid["patches"] if each["target"]["kind"] == "Deployment")
+    assert patch[0]["value"] == "--watch-namespace=$(POD_NAMESPACE)"
+
+
+def test_the_example_for_shared_clusters_closes_everything_that_can_be_closed() -> None:
+    (overlaid,) = documents("shared-cluster/kustomization.yaml")
+    given = [each["value"] for patch in overlaid["patches"] for each in yaml.safe_load(patch["patch"])]
+    names = [each.partition("=")[0] for each in given]
+    line: Any = typer.main.get_command(command_line("run"))
+    run = line.commands["run"]
+    assert sorted(names) == sorted(name for option in run.params for name in option.opts if name.startswith("--allow-"))
+    assert run.make_context("run", given).params, "each takes such a value"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.suites import Plan, Result, Runner, left_out, table
+from hack.suites import MAX_FAILURES, Plan, Result, Runner, epilogue, left_out, table
 from tests.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ def test_a_suite_that_fails_ends_nothing_but_what_needs_it(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     suites = {"build": "echo no compiler; exit 3", "cluster": "echo never", "boards": "echo fine"}
-    plan = Plan(first=["build"], lanes=[["cluster"], ["boards"]], needs={"cluster": "build"}, skip={})
+    plan = Plan(first=["build"], lanes=[["cluster"], ["boards"]], needs={"cluster": ["build"]})
     runner = Runner(plan, reports=tmp_path / "reports", make=make(tmp_path, **suites))
     runner.run()
     assert {each.suite: bool(each.code) for each in runner.results} == {"build": True, "boards": False}
@@ -48,6 +48,44 @@ def test_a_suite_that_fails_ends_nothing_but_what_needs_it(
     assert b"== build\nno compiler\n" in printed
     assert b"== boards ended with 0, and printed:\nfine\n" in printed
     assert b"never" not in printed
+
+
+@pytest.mark.parametrize(
+    ("skip", "said"),
+    [
+        ({}, {}),
+        ({"boards": "no board"}, {"boards": "no board", "page": "boards was skipped, and it needs that"}),
+    ],
+)
+def test_what_comes_last_runs_after_the_lanes_and_only_where_all_that_it_needs_has_passed(
+    tmp_path: Path, skip: dict[str, str], said: dict[str, str]
+) -> None:
+    suites = {"cluster": "touch a", "boards": "touch b", "page": "test -e a -a -e b"}
+    plan = Plan(lanes=[["cluster"], ["boards"]], last=["page"], needs={"page": ["cluster", "boards"]}, skip=skip)
+    runner = Runner(plan, reports=tmp_path / "reports", make=make(tmp_path, **suites))
+    runner.run()
+    assert (runner.skipped, all(each.code == 0 for each in runner.results)) == (said, True)
+
+
+def test_the_last_lines_name_the_tests_that_failed_or_what_a_suite_said_last(tmp_path: Path) -> None:
+    def report(*cases: str) -> str:
+        return f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>"
+
+    bad = '<testcase classname="tests.a" name="test_b[1]"><failure message="assert 1 == 2&#10;more"/></testcase>'
+    broken = '<testcase classname="tests.a" name="test_c"><error>\nE  no file\n</error></testcase>'
+    (tmp_path / "cluster.xml").write_text(report('<testcase classname="tests.a" name="test_good"/>'))
+    (tmp_path / "cluster-flash.xml").write_text(report(bad, broken))
+    (tmp_path / "cluster.log").write_text("so much\n")
+    (tmp_path / "lint.log").write_text("".join(f"line {number}\n" for number in range(100)))
+    codes = {"lint": 1, "unit": 0, "cluster": 1, "local": 0}
+    results = [Result(suite=suite, code=code, seconds=1) for suite, code in codes.items()]
+    end = epilogue(results, tmp_path)
+    assert end[:3] == ["  failed:", "    tests.a.test_b[1]: assert 1 == 2", "    tests.a.test_c: E  no file"]
+    assert end[3].startswith("    lint failed without a failed test; the last lines of")
+    assert (end[4], end[-1]) == ("      line 88", "      line 99")
+    assert epilogue([Result(suite="unit", code=0, seconds=1)], tmp_path) == []
+    (tmp_path / "unit.xml").write_text(report(*[bad] * MAX_FAILURES))
+    assert "    and 2 more" in epilogue(results, tmp_path)
 
 
 def test_what_was_skipped_is_found_in_the_reports_with_its_reason(tmp_path: Path) -> None:

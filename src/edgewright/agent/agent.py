@@ -15,16 +15,24 @@ from typing import Final
 
 import msgspec
 
-from edgewright.agent import hardware
+from edgewright.agent import hardware, upgrade
+from edgewright.agent.access import Access
+from edgewright.agent.downloads import Downloader
 from edgewright.agent.events import Events
 from edgewright.agent.firewall import Firewall, Nftables, NoFirewall
 from edgewright.agent.heartbeat import compose, hardware_to_send, heartbeat_settings
 from edgewright.agent.identity import Identity
+from edgewright.agent.metrics import Metrics, transferred
+from edgewright.agent.mounts import Mounts
 from edgewright.agent.registration import NotRegistered, Registrar
+from edgewright.agent.s3 import Bucket, S3Bucket
 from edgewright.agent.settings import Settings
 from edgewright.agent.state import State
+from edgewright.agent.surroundings import Surroundings
+from edgewright.agent.syslog import Syslog
+from edgewright.agent.system_updates import SystemUpdates
 from edgewright.agent.uplink import CertificateRefused, ClosedWithoutAnswer, GatewayUnavailable, Reply, Uplink
-from edgewright.agent.uploads import Bucket, S3Bucket, Uploader, workloads_by_name
+from edgewright.agent.uploads import Uploader, workloads_by_name
 from edgewright.agent.workloads import Workloads
 from edgewright.api.edge_hardware import HardwareInfo
 from edgewright.api.edge_protocol import (
@@ -32,6 +40,7 @@ from edgewright.api.edge_protocol import (
     DeviceConfigurationMessage,
     Directive,
     S3Configuration,
+    UpgradeStatus,
 )
 from edgewright.containers import ContainersError, Podman
 from edgewright.runtime import logs
@@ -46,6 +55,7 @@ MONITORING_SECONDS: Final = 15.0
 _RENEWAL_CHECK: Final = 3600.0
 _SPREAD: Final = 0.2
 _CLOSED_IN_A_ROW: Final = 4
+_LONG_POLL_PAUSE: Final = 0.5
 _LEAST_PERIOD: Final = 1.0
 """Seconds between two heartbeats, whatever happens."""
 
@@ -75,15 +85,19 @@ class Agent:
         self.events = Events(on_news=self._beat.set)
         self._podman = podman or Podman(Path(settings.podman_socket))
         self._firewall = firewall or (Nftables() if settings.firewall == "nftables" else NoFirewall())
-        self._bucket = bucket or partial(S3Bucket, plain_http=settings.s3_plain_http)
+        self._bucket = bucket or partial(S3Bucket, clock=self._clock, plain_http=settings.s3_plain_http)
         self._configuration = DeviceConfigurationMessage(device_id=settings.client_id)
         self._etag = ""
         self._applied = ""
         self._statuses: dict[str, str] = {}
         self._known_hardware: HardwareInfo | None = None
         self._identity: Identity | None = None
+        self._renewal_spread = self._rng.random()
+        self._long_poll = False
         self._closed = 0
         self._heard = False
+        self._access = Access(settings, self._podman, self._current)
+        self._trial: upgrade.Trial | None = None
         self._registered = asyncio.Event()
         self._refused = asyncio.Event()
         self._changed = asyncio.Event()
@@ -91,28 +105,37 @@ class Agent:
     async def run(self) -> None:
         """Runs until it is cancelled, or until the gateway disconnects the device."""
         self.state.lock()
+        self._trial = upgrade.under_way(self.state)
         uplink = Uplink(self._settings, self._clock)
         try:
-            uplink.present_registration()
+            self._present_registration(uplink)
             self._restore()
             uploader = Uploader(self.state, self.events, self._clock, bucket=self._bucket)
-            workloads = Workloads(
+            downloader = Downloader(self.state, self.events, bucket=self._bucket)
+            system = SystemUpdates(self._settings.os_hook, state=self.state, events=self.events, clock=self._clock)
+            shared = Surroundings(
                 device=self._settings.client_id,
                 podman=self._podman,
-                firewall=self._firewall,
                 state=self.state,
                 events=self.events,
                 clock=self._clock,
                 rng=self._rng,
             )
+            syslog = Syslog(shared)
+            metrics = Metrics(shared, transfer=lambda: transferred(uploader, downloader))
+            workloads = Workloads(shared, firewall=self._firewall, probation=self._settings.probation_seconds)
             try:
                 async with asyncio.TaskGroup() as group:
                     for loop in (
                         self._run_workloads(workloads, uploader),
-                        self._upload(uploader),
+                        self._transfer(uploader, downloader),
+                        syslog.run(self._current),
+                        metrics.run(self._current),
+                        system.run(self._current),
                         self._stay_registered(uplink),
                         self._poll(uplink),
-                        self._send_heartbeats(uplink, workloads, uploader),
+                        self._answer_requests(uplink),
+                        self._send_heartbeats(uplink, workloads, uploader, system),
                     ):
                         group.create_task(loop)
             except* Disconnected:
@@ -120,6 +143,18 @@ class Agent:
         finally:
             await uplink.close()
             self.state.unlock()
+
+    def _present_registration(self, uplink: Uplink) -> None:
+        """Reads the registration certificate; a device that is registered does its work without."""
+        try:
+            uplink.present_registration()
+        except ConfigError as error:
+            if self.state.identity() is None:
+                raise
+            _log.warning("the registration certificate cannot be used; a new registration would need it", error=error)
+
+    def _current(self) -> DeviceConfigurationMessage:
+        return self._configuration
 
     def _restore(self) -> None:
         """Takes up the last configuration: a device that boots without a network does its work."""
@@ -139,12 +174,13 @@ class Agent:
         """Keeps the device as the configuration says; at once after a change, else every few seconds."""
         if self.state.configuration() is None:
             await self._changed.wait()  # a device that was never told anything has nothing to run or to remove
-        backoff = self._backoff(cap=60.0)
+        backoff, mounts = self._backoff(cap=60.0), Mounts(self.events)
         while True:
             self._changed.clear()
             configuration = self._configuration
             try:
                 uploader.expect(configuration.workloads or ())
+                await mounts.apply(configuration)
                 await workloads.apply(configuration)
             except ContainersError as error:
                 self.events.problem("podman", reason="PodmanUnavailable", message=str(error))
@@ -156,7 +192,9 @@ class Agent:
                 self.events.solved("podman", reason="PodmanAvailable", message="podman answers again")
                 self.events.solved("disk", reason="DiskWorks", message="the state directory can be written again")
                 backoff.reset()
-                self._applied = configuration.version
+                if configuration.version != self._applied:
+                    self._applied = configuration.version
+                    self._beat.set()  # whoever rolls a change out waits for this
                 pause = max(1.0, float(configuration.workloads_monitoring_interval or MONITORING_SECONDS))
             await self._note_statuses(workloads)
             await self._wait(self._changed, pause)
@@ -171,12 +209,18 @@ class Agent:
             self._statuses = statuses
             self._beat.set()
 
-    async def _upload(self, uploader: Uploader) -> None:
+    async def _transfer(self, uploader: Uploader, downloader: Downloader) -> None:
+        """Moves data between the data directories and the bucket."""
+        backoff = Backoff(base=self._settings.data_seconds, cap=300.0, jitter=0.3, rng=self._rng)
         while True:
+            well = True
             if self.state.configuration() is not None:
-                wanted = frozenset(workloads_by_name(self._configuration.workloads))
-                await uploader.run_pass(self._s3(), wanted)
-            await self._clock.sleep(self._settings.data_seconds)
+                workloads = workloads_by_name(self._configuration.workloads)
+                well = await downloader.run_pass(self._s3(), workloads.values())
+                well = await uploader.run_pass(self._s3(), frozenset(workloads)) and well
+            if well:
+                backoff.reset()
+            await self._clock.sleep(self._spread(self._settings.data_seconds) if well else backoff.next())
 
     def _s3(self) -> S3Configuration | None:
         device = self._configuration.configuration
@@ -205,7 +249,7 @@ class Agent:
         renewal = Backoff(base=60.0, cap=_RENEWAL_CHECK, jitter=0.5, rng=self._rng)
         while True:
             if self._identity is not None and not self._refused.is_set() and not self._renewal_due(self._identity):
-                await self._wait(self._refused, _RENEWAL_CHECK)
+                await self._wait(self._refused, self._until_renewal(self._identity))
                 continue
             try:
                 facts = await asyncio.to_thread(hardware.gather)
@@ -229,26 +273,41 @@ class Agent:
                     renewal.reset()
 
     def _renewal_due(self, identity: Identity) -> bool:
-        return self._clock.now() >= identity.renew_at
+        return self._clock.now() >= identity.renew_at(self._renewal_spread)
+
+    def _until_renewal(self, identity: Identity) -> float:
+        """Seconds to the renewal; never many, because the clock of the machine may jump."""
+        left = (identity.renew_at(self._renewal_spread) - self._clock.now()).total_seconds()
+        return min(max(left, 1.0), _RENEWAL_CHECK)
 
     async def _poll(self, uplink: Uplink) -> None:
         """Asks for configuration and commands."""
         backoff = self._backoff(cap=60.0)
         while True:
             await self._registered.wait()
-            pause = self._spread(self._settings.poll_seconds)
+            asked = self._clock.elapsed()
             try:
-                reply = await uplink.configuration(self._etag)
+                reply = await uplink.configuration(self._etag, wait=self._settings.long_poll_seconds)
                 if self._accepted(reply):
+                    seconds = self._clock.elapsed() - asked
                     self._take(reply)
                     backoff.reset()
-                    await self._obey(uplink)
+                    # One that was let go early for a command says nothing about how long the gateway waits.
+                    if not (commanded := await self._obey(uplink)):
+                        self._note_long_poll(reply, seconds)
+                    waits = self._long_poll or commanded
+                    pause = self._spread(_LONG_POLL_PAUSE if waits else self._settings.poll_seconds)
                 else:
                     pause = max(backoff.next(), reply.retry_after or 0.0)
             except GatewayUnavailable as error:
                 self._lost(error)
                 pause = backoff.next()
             await self._clock.sleep(pause)
+
+    def _note_long_poll(self, reply: Reply, seconds: float) -> None:
+        """Learns whether the gateway waits for something new as it is asked to: then nobody must wait here."""
+        if reply.status == 304:
+            self._long_poll = 0 < self._settings.long_poll_seconds <= 2 * seconds
 
     def _take(self, reply: Reply) -> None:
         """Takes up a configuration: it is on the disk before anything follows from it."""
@@ -273,11 +332,11 @@ class Agent:
         self.events.solved("configuration")
         self._etag = reply.etag
 
-    async def _obey(self, uplink: Uplink) -> None:
-        """Does what the gateway commands, where it does."""
+    async def _obey(self, uplink: Uplink) -> bool:
+        """Does what the gateway commands; whether it does command anything."""
         reply, command = await uplink.command()
         if not self._accepted(reply) or command is None:
-            return
+            return False
         match command.command:
             case Command.DISCONNECT:
                 raise Disconnected
@@ -285,10 +344,24 @@ class Agent:
                 await uplink.pong()
             case Command.RECONNECT:
                 await uplink.close()
+            case Command.LOGS | Command.EXEC:
+                self._access.put(command)
             case other:
                 _log.warning("a command that is not known is left alone", command=other)
+        return True
 
-    async def _send_heartbeats(self, uplink: Uplink, workloads: Workloads, uploader: Uploader) -> None:
+    async def _answer_requests(self, uplink: Uplink) -> None:
+        """Answers requests for logs and commands; what cannot be sent is dropped, for nobody waits for long."""
+        while True:
+            report = await self._access.next_answer()
+            try:
+                self._accepted(await uplink.report(report))
+            except GatewayUnavailable as error:
+                self._lost(error)
+
+    async def _send_heartbeats(
+        self, uplink: Uplink, workloads: Workloads, uploader: Uploader, system: SystemUpdates
+    ) -> None:
         """Says how the device is, every period; at once when something happened or the period has changed."""
         backoff = self._backoff(cap=60.0)
         while True:
@@ -297,7 +370,7 @@ class Agent:
             await self._note_statuses(workloads)
             self._beat.clear()
             try:
-                sent = await self._send_heartbeat(uplink, uploader)
+                sent = await self._send_heartbeat(uplink, uploader, workloads, system.status)
             except GatewayUnavailable as error:
                 self._lost(error)
                 sent = False
@@ -309,7 +382,9 @@ class Agent:
             else:
                 await self._clock.sleep(min(period, backoff.next()))
 
-    async def _send_heartbeat(self, uplink: Uplink, uploader: Uploader) -> bool:
+    async def _send_heartbeat(
+        self, uplink: Uplink, uploader: Uploader, workloads: Workloads, upgrade: UpgradeStatus
+    ) -> bool:
         profile = heartbeat_settings(self._configuration).hardware_profile
         facts = await asyncio.to_thread(hardware.gather) if profile.include else HardwareInfo()
         events = self.events.to_send()
@@ -318,6 +393,8 @@ class Agent:
             statuses=self._statuses,
             last_upload=uploader.last_upload,
             problems=self.events.problems,
+            rolled_back=workloads.rolled_back,
+            upgrade=upgrade,
             hardware=hardware_to_send(self._configuration, self._known_hardware, facts),
             events=events,
         )
@@ -334,6 +411,7 @@ class Agent:
         self._closed = 0
         if reply.status < 400:
             self._heard = True
+            self._confirm_trial()
             self.events.solved("gateway")
             return True
         if reply.status == 401:
@@ -342,6 +420,17 @@ class Agent:
             # 404 too: a gateway that does not know the device may have lost its memory. Nothing is removed for that.
             self._tell_gateway_problem(GatewayUnavailable(f"the gateway refuses: {reply.problem}"))
         return False
+
+    def _confirm_trial(self) -> None:
+        """Says once that this program reaches the gateway, where it was started to be tried."""
+        if self._trial is None:
+            return
+        try:
+            upgrade.confirm(self.state, self._trial)
+        except OSError as error:
+            _log.warning("that this agent reaches the gateway cannot be written down", error=error)
+            return
+        self._trial = None
 
     def _lost(self, error: GatewayUnavailable) -> None:
         # A foreign certificate ends the connection without a word; so does a gateway that restarts, but not for long.

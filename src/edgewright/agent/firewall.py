@@ -6,12 +6,12 @@ here cannot undo a drop in somebody else's table; docs/edge-agent.md says what t
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from edgewright.agent.manifest import Port
+from edgewright.agent.programs import ProgramError, run_program
 
 TABLE: Final = "edgewright_agent"
 _SECONDS: Final = 20.0
@@ -70,24 +70,9 @@ class Nftables:
 
     async def _run(self, *arguments: str, script: str = "") -> None:
         try:
-            process = await asyncio.create_subprocess_exec(
-                self._program,
-                *arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        except OSError as error:
-            raise FirewallError(f"{self._program} cannot be run: {error.strerror or error}") from error
-        try:
-            async with asyncio.timeout(_SECONDS):
-                _, said = await process.communicate(script.encode())
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise FirewallError(f"{self._program} did not end within {_SECONDS:g} s") from None
-        if process.returncode:
-            raise FirewallError(f"{self._program}: {' '.join(said.decode(errors='replace').split())}")
+            await run_program([self._program, *arguments], script=script, seconds=_SECONDS)
+        except ProgramError as error:
+            raise FirewallError(str(error)) from error
 
 
 def script(ports: Mapping[str, Sequence[Port]]) -> str:

@@ -38,6 +38,8 @@ def compose(
     statuses: Mapping[str, str],
     last_upload: Callable[[str], str],
     problems: Mapping[str, str],
+    rolled_back: Mapping[str, str],
+    upgrade: UpgradeStatus,
     hardware: HardwareInfo | None,
     events: tuple[EventInfo, ...],
 ) -> Heartbeat:
@@ -46,10 +48,16 @@ def compose(
         status="degraded" if problems else "up",
         version=version,
         workloads=tuple(
-            WorkloadStatus(name=name, status=status, last_data_upload=last_upload(name))
+            WorkloadStatus(
+                name=name,
+                status=status,
+                last_data_upload=last_upload(name),
+                rolled_back=name in rolled_back,
+                message=rolled_back.get(name) or problems.get(f"workload {name}", ""),
+            )
             for name, status in sorted(statuses.items())
         ),
-        upgrade=UpgradeStatus(),
+        upgrade=upgrade,
         hardware=hardware,
         events=events,
     )

@@ -14,8 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-RENEWAL: Final = 0.75
+RENEWAL: Final = 2 / 3
 """The part of a certificate's life after which it is renewed."""
+RENEWAL_SPREAD: Final = 0.1
+"""The part of its life over which a fleet that was enrolled at once spreads its renewals."""
 
 
 class BadIdentity(Exception):
@@ -31,11 +33,10 @@ class Identity:
     not_before: datetime
     not_after: datetime
 
-    @property
-    def renew_at(self) -> datetime:
-        """When to ask for a new one."""
+    def renew_at(self, spread: float = 0.0) -> datetime:
+        """When to ask for a new one; `spread`, from 0 to 1, is where in the fleet's renewals this device is."""
         life: timedelta = self.not_after - self.not_before
-        return self.not_before + life * RENEWAL
+        return self.not_before + life * (RENEWAL + RENEWAL_SPREAD * spread)
 
 
 def new_key() -> bytes:

@@ -20,6 +20,8 @@ import yaml
 
 from edgewright.api.edge_protocol import WireSecret, Workload
 from edgewright.containers import Pod
+from edgewright.runtime.yaml_dumper import dump_all
+from edgewright.runtime.yaml_loader import load
 
 DEVICE_LABEL: Final = "edgewright.dev/device"
 """The label of every pod of ours: the id of the device."""
@@ -62,6 +64,8 @@ class Manifest:
     text: str = field(repr=False)
     containers: frozenset[str]
     """The names that podman gives to its containers."""
+    images: Mapping[str, str] = field(default_factory=dict)
+    """When each image is fetched (imagePullPolicy), by its name."""
     restart: str
     """Always, OnFailure or Never."""
     ports: tuple[Port, ...]
@@ -97,8 +101,12 @@ def manifest(workload: Workload, secrets: Sequence[WireSecret], *, device: str, 
     return Manifest(
         name=workload.name,
         hash=found,
-        text=yaml.safe_dump_all([*documents, pod], sort_keys=True),
+        text=dump_all([*documents, pod], sort_keys=True),
         containers=frozenset(f"{workload.name}-{each.get('name')}" for each in _containers(spec, "containers")),
+        images={
+            str(each.get("image")): str(each.get("imagePullPolicy") or "IfNotPresent")
+            for each in (*_containers(spec, "initContainers"), *_containers(spec, "containers"))
+        },
         restart=str(spec.get("restartPolicy") or "Always"),
         ports=tuple(sorted(set(_ports(spec)))),
         secrets=needed.contents,
@@ -135,7 +143,7 @@ def _grace(spec: dict[str, Any]) -> int:
 
 def _pod_spec(text: str) -> dict[str, Any]:
     try:
-        spec = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, see below
+        spec = load(text)
     except (yaml.YAMLError, RecursionError) as error:
         raise BadWorkload(f"specification: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(spec, dict):
@@ -143,9 +151,6 @@ def _pod_spec(text: str) -> dict[str, Any]:
     if not _containers(spec, "containers"):
         raise BadWorkload("specification.containers: must name at least one container")
     return spec
-
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _containers(spec: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -222,7 +227,7 @@ class _Secrets:
 def _config_maps(texts: Sequence[str]) -> Iterator[dict[str, Any]]:
     for text in texts:
         try:
-            found = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+            found = load(text)
         except (yaml.YAMLError, RecursionError) as error:
             raise BadWorkload(f"configmaps: is not YAML: {' '.join(str(error).split())}") from error
         if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):

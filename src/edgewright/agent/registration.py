@@ -109,6 +109,7 @@ class Registrar:
                 model_name=hardware.system_vendor.product_name if hardware.system_vendor else "",
             ),
             target_namespace=self.settings.namespace,
+            certificate_request=content.certificate_request,
         )
         self.uplink.present_registration()
         reply = await self.uplink.post(Directive.ENROLMENT, enrolment, registering=True)

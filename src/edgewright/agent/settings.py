@@ -49,8 +49,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid
     """The namespace that enrolment asks for."""
     poll_seconds: float = 10.0
     """How often the gateway is asked for configuration and commands."""
+    long_poll_seconds: int = 30
+    """How long the gateway may wait for a new configuration before it says that there is none; 0: not at all."""
     data_seconds: float = 15.0
     """How often data directories are looked at."""
+    probation_seconds: float = 30.0
+    """How long a new version of a workload must run before it is taken for good."""
+    os_hook: str = ""
+    """A program that updates the operating system; docs/edge-agent.md has its interface."""
+    remote_logs: bool = False
+    """Whether people may read the logs of its workloads through the gateway: `edgewright edge logs`."""
+    remote_exec: bool = False
+    """Whether people may run commands in its workloads through the gateway: `edgewright edge exec`."""
     s3_plain_http: bool = False
     """Whether the bucket is spoken to without TLS."""
 
@@ -98,9 +108,12 @@ def checked(raw: dict[str, object], *, folder: Path, origin: str, machine_id: Pa
     for name, value, smallest in (
         ("poll-seconds", settings.poll_seconds, 0.1),
         ("data-seconds", settings.data_seconds, 0.1),
+        ("probation-seconds", settings.probation_seconds, 0.1),
     ):
         if not smallest <= value <= 86_400:
             raise ConfigError(f"{origin}: {name}: must be between {smallest:g} and 86400")
+    if not 0 <= settings.long_poll_seconds <= 600:
+        raise ConfigError(f"{origin}: long-poll-seconds: must be between 0 and 600")
     if not settings.ca_root:
         raise ConfigError(f"{origin}: ca-root: names no file")
     return msgspec.structs.replace(
@@ -111,6 +124,7 @@ def checked(raw: dict[str, object], *, folder: Path, origin: str, machine_id: Pa
         ca_root=[_at(folder, each) for each in settings.ca_root],
         state_dir=_at(folder, settings.state_dir),
         podman_socket=_at(folder, settings.podman_socket),
+        os_hook=_at(folder, settings.os_hook) if settings.os_hook else "",
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
+from collections.abc import Set
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,8 @@ from edgewright.runtime.tls import ConfigError
 _IDENTITY: Final = "device.pem"
 _KEY: Final = "device.key"
 _CONFIGURATION: Final = "configuration.json"
+_FOLDERS: Final = ("uploads", "versions", "downloads", "metrics")
+_FORGOTTEN: Final = ("versions", "downloads", "metrics", "parts")
 
 
 class State:
@@ -40,6 +44,14 @@ class State:
             os.close(handle)
             raise ConfigError(f"state-dir: {self.directory} is in use by another agent: stop that one first") from None
         self._held = handle
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Removes what an agent that was killed while it wrote has left behind: a key may be in it."""
+        for folder in (self.directory, *(self.directory / name for name in _FOLDERS)):
+            for path in folder.glob(".*") if folder.is_dir() else ():
+                if path.is_file() and not path.is_symlink():
+                    path.unlink()
 
     def unlock(self) -> None:
         """Lets another agent have the directory."""
@@ -76,10 +88,13 @@ class State:
         self._write(_CONFIGURATION, content)
 
     def forget(self) -> None:
-        """Forgets identity and configuration; data directories and what is not uploaded yet stay."""
-        for name in (_CONFIGURATION, _IDENTITY, _KEY):
-            with contextlib.suppress(FileNotFoundError):
-                (self.directory / name).unlink()
+        """Forgets all but data directories and what is not uploaded yet: Secrets of workloads above all."""
+        for path in (self.directory / _CONFIGURATION, self.directory / _IDENTITY, self.directory / _KEY):
+            path.unlink(missing_ok=True)
+        for path in self.directory.glob("*.json"):  # the notes
+            path.unlink(missing_ok=True)
+        for name in _FORGOTTEN:
+            shutil.rmtree(self.directory / name, ignore_errors=True)
         sync_directory(self.directory)
 
     # --- the workloads' data -----------------------------------------------------------------------------------------
@@ -97,23 +112,87 @@ class State:
 
     def ledgers(self) -> dict[str, bytes]:
         """What was uploaded, per workload, as `uploads` wrote it."""
+        return self._files("uploads")
+
+    def keep_ledger(self, workload: str, content: bytes) -> None:
+        """Keeps what was uploaded of a workload."""
+        self._keep("uploads", workload, content)
+
+    def drop_ledger(self, workload: str) -> None:
+        """Forgets a workload that is gone and whose files are all uploaded."""
+        self._drop("uploads", workload)
+
+    def downloads(self) -> dict[str, bytes]:
+        """What was downloaded, per workload, as `downloads` wrote it."""
+        return self._files("downloads")
+
+    def keep_downloads(self, workload: str, content: bytes) -> None:
+        """Keeps what was downloaded for a workload."""
+        self._keep("downloads", workload, content)
+
+    def drop_downloads(self, workload: str) -> None:
+        """Forgets what was downloaded for a workload that is gone; the files stay."""
+        self._drop("downloads", workload)
+
+    def part(self, name: str) -> Path:
+        """Where an object lies until it is whole: on the same disk as its place, out of the workload's reach."""
+        folder = self.directory / "parts"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / name
+
+    def drop_parts(self, keep: Set[str]) -> None:
+        """Removes the beginnings of objects that nobody wants any more."""
+        folder = self.directory / "parts"
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.name not in keep:
+                path.unlink()
+
+    def versions(self) -> dict[str, bytes]:
+        """The last good version of each workload, as `versions` wrote it."""
+        return self._files("versions")
+
+    def keep_version(self, workload: str, content: bytes) -> None:
+        """Keeps what is known of the versions of a workload."""
+        self._keep("versions", workload, content)
+
+    def drop_version(self, workload: str) -> None:
+        """Forgets the versions of a workload that nobody wants any more."""
+        self._drop("versions", workload)
+
+    # --- small things, by the name of the module that writes them ---------------------------------------------------
+
+    def note(self, name: str) -> bytes | None:
+        """What a module keeps under this name."""
+        return self._read(f"{name}.json")
+
+    def keep_note(self, name: str, content: bytes) -> None:
+        """Keeps something of a module."""
+        self._write(f"{name}.json", content)
+
+    def drop_note(self, name: str) -> None:
+        """Forgets it."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.directory / f"{name}.json").unlink()
+
+    def _files(self, folder: str) -> dict[str, bytes]:
         found = {}
-        folder = self.directory / "uploads"
-        for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-            content = self._read(f"uploads/{path.name}")
+        directory = self.directory / folder
+        for path in sorted(directory.glob("[!.]*.json")) if directory.is_dir() else ():
+            content = self._read(f"{folder}/{path.name}")
             if content is not None:
                 found[path.name.removesuffix(".json")] = content
         return found
 
-    def keep_ledger(self, workload: str, content: bytes) -> None:
-        """Keeps what was uploaded of a workload."""
-        (self.directory / "uploads").mkdir(mode=0o700, exist_ok=True)
-        self._write(f"uploads/{workload}.json", content)
+    def _keep(self, folder: str, name: str, content: bytes) -> None:
+        directory = self.directory / folder
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, exist_ok=True)
+            sync_directory(self.directory)
+        self._write(f"{folder}/{name}.json", content)
 
-    def drop_ledger(self, workload: str) -> None:
-        """Forgets a workload that is gone and whose files are all uploaded."""
+    def _drop(self, folder: str, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            (self.directory / "uploads" / f"{workload}.json").unlink()
+            (self.directory / folder / f"{name}.json").unlink()
 
     def _read(self, name: str) -> bytes | None:
         try:

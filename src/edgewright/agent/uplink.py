@@ -22,6 +22,7 @@ from edgewright import __version__
 from edgewright.agent.identity import Identity
 from edgewright.agent.settings import Settings
 from edgewright.api.edge_protocol import (
+    AccessReport,
     CommandContent,
     Directive,
     Message,
@@ -95,10 +96,16 @@ class Uplink:
         answer = await self._exchange("POST", f"{self._base}/out", body=message, registering=registering)
         return _reply(answer, MessageResponse)
 
-    async def configuration(self, etag: str) -> Reply:
-        """Asks for the configuration; 304, or 200 without content, where nothing is new."""
+    async def configuration(self, etag: str, *, wait: int = 0) -> Reply:
+        """Asks for the configuration; 304, or 200 without content, where nothing is new.
+
+        `wait`: so many seconds the gateway may wait for something new; one that does not know how answers at once.
+        """
         headers = {"If-None-Match": etag} if etag else {}
-        return _reply(await self._exchange("GET", f"{self._base}/in", headers=headers), Message)
+        if etag and wait:
+            headers["Prefer"] = f"wait={wait}"
+        answer = await self._exchange("GET", f"{self._base}/in", headers=headers, timeout=TIMEOUT + wait)
+        return _reply(answer, Message)
 
     async def command(self) -> tuple[Reply, CommandContent | None]:
         """Asks for a command; None where there is none."""
@@ -113,6 +120,11 @@ class Uplink:
     async def pong(self) -> Reply:
         """Answers a ping."""
         body = self._message(MessageType.EVENT, "", "pong")
+        return _reply(await self._exchange("POST", f"{self._control}/out", body=body), MessageResponse)
+
+    async def report(self, report: AccessReport) -> Reply:
+        """Answers a request for logs, or for a command."""
+        body = self._message(MessageType.EVENT, Directive.ACCESS, report)
         return _reply(await self._exchange("POST", f"{self._control}/out", body=body), MessageResponse)
 
     async def close(self) -> None:
@@ -146,12 +158,13 @@ class Uplink:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         registering: bool = False,
+        timeout: float = TIMEOUT,
     ) -> Answer:
         pool = self._pool(registering)
         request = self._request(method, path, body, headers or {})
         for fresh in (False, True):
             try:
-                async with asyncio.timeout(TIMEOUT):
+                async with asyncio.timeout(timeout):
                     connection = await pool.take()
                     try:
                         return await connection.exchange(request)
@@ -182,7 +195,7 @@ class Uplink:
                 secure=True,
                 server_name=self._settings.server_name or None,
             )
-            self._pools[registering] = Pool(address, size=2, tls=lambda: context.current, make_socket=_nonblocking)
+            self._pools[registering] = Pool(address, size=3, tls=lambda: context.current, make_socket=_nonblocking)
         return self._pools[registering]
 
     def _request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:

@@ -1,37 +1,52 @@
 """Uploads what workloads write below /export to the bucket that the configuration names: new or changed files only.
 
 `Agent` runs a pass every few seconds, and for a workload that is gone until all of its files are uploaded. A file
-counts as uploaded when it did not change meanwhile; a ledger per workload remembers size and time of each. Nothing is
-ever deleted, on the device or in the bucket, and no symbolic link is followed: a workload writes what it likes there.
+counts as uploaded when it did not change meanwhile; a ledger per workload remembers size and time of each, and the
+parts of a large one that have arrived, so that a broken upload goes on where it broke. Nothing is ever deleted, on the
+device or in the bucket, and no symbolic link is followed: a workload writes what it likes there.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, Protocol
+from typing import Final, TypeAlias
 
 import msgspec
 
 from edgewright.agent.events import Events
 from edgewright.agent.manifest import is_name
+from edgewright.agent.s3 import Bucket, BucketError, Section
 from edgewright.agent.state import State
 from edgewright.api.edge_protocol import NEVER, DataPath, S3Configuration, Workload
 from edgewright.runtime.clock import Clock
 
 _SAVE_EVERY: Final = 50
-_PART: Final = 5 << 20
+PART: Final = 5 << 20
+"""The bytes of a part: the least that S3 takes, because one is held in memory."""
+MAX_PARTS: Final = 10_000
+"""So many parts S3 takes; what is larger than that comes in larger ones."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class UploadError(Exception):
-    """The bucket cannot be used now, in a sentence."""
+Mark: TypeAlias = tuple[int, int]
+"""Size and time of change of a file."""
+
+
+class Parts(msgspec.Struct, kw_only=True):
+    """An upload in parts that is not complete."""
+
+    upload: str
+    mark: Mark
+    size: int
+    """The bytes of a part."""
+    tags: list[str] = []
+    """The parts that have arrived, in their order."""
 
 
 class Ledger(msgspec.Struct, kw_only=True):
@@ -40,16 +55,11 @@ class Ledger(msgspec.Struct, kw_only=True):
     bucket: str = ""
     """Which bucket it is in; another one gets everything again."""
     egress: tuple[DataPath, ...] = ()
-    uploaded: dict[str, tuple[int, int]] = {}
+    uploaded: dict[str, Mark] = {}
     """Size and time of change by key in the bucket."""
+    pending: dict[str, Parts] = {}
+    """What has arrived of large files, by key."""
     last_upload: str = NEVER
-
-
-class Bucket(Protocol):
-    """Where files go."""
-
-    async def put(self, key: str, file: IO[bytes]) -> None:
-        """Uploads one file; UploadError where that fails."""
 
 
 def egress_of(workload: Workload) -> tuple[DataPath, ...]:
@@ -118,6 +128,8 @@ class Uploader:
         self._clock = clock
         self._bucket = bucket
         self._ledgers = {name: _read(content) for name, content in state.ledgers().items()}
+        self.files, self.bytes = 0, 0
+        """What this process has uploaded."""
 
     def last_upload(self, workload: str) -> str:
         """When data of a workload was last uploaded."""
@@ -137,8 +149,9 @@ class Uploader:
                 self._ledgers[workload.name] = ledger
                 self._save(workload.name)
 
-    async def run_pass(self, s3: S3Configuration | None, wanted: frozenset[str]) -> None:
-        """Uploads everything that is new; what fails is told, and tried again by the next pass."""
+    async def run_pass(self, s3: S3Configuration | None, wanted: frozenset[str]) -> bool:
+        """Uploads everything that is new; what fails is told, and tried again by the next pass. False where it did."""
+        well = True
         for name in sorted(self._ledgers):
             ledger = self._ledgers[name]
             try:
@@ -146,10 +159,12 @@ class Uploader:
                 if complete and name not in wanted:
                     self._state.drop_ledger(name)
                     del self._ledgers[name]
-            except (UploadError, ValueError, OSError) as error:
+            except (BucketError, ValueError, OSError) as error:
+                well = False
                 self._events.problem(f"data of {name}", reason="DataUploadFailed", message=f"{name}: {error}")
             else:
                 self._events.solved(f"data of {name}", reason="DataUploaded", message=f"{name}: uploads work again")
+        return well
 
     async def _upload(self, name: str, ledger: Ledger, s3: S3Configuration | None) -> bool:
         """Uploads what is new of one workload; True where nothing is left that waits."""
@@ -157,11 +172,19 @@ class Uploader:
         if not sources:
             return True
         if s3 is None or not s3.bucket_name:
-            raise UploadError("the configuration names no bucket")
+            raise BucketError("the configuration names no bucket")
         place = f"{s3.bucket_host}:{s3.bucket_port}/{s3.bucket_name}"
         if ledger.bucket != place:
-            ledger.bucket, ledger.uploaded = place, {}
-        bucket: Bucket | None = None
+            ledger.bucket, ledger.uploaded, ledger.pending = place, {}, {}
+        bucket = self._bucket(s3)
+        try:
+            return await self._upload_all(name, ledger, bucket, sources)
+        finally:
+            await bucket.close()
+
+    async def _upload_all(
+        self, name: str, ledger: Ledger, bucket: Bucket, sources: Sequence[tuple[DataPath, tuple[str, ...]]]
+    ) -> bool:
         volume, complete, unsaved = self._state.volume(name), True, 0
         there: set[str] = set()
         try:
@@ -172,84 +195,85 @@ class Uploader:
                     there.add(key)
                     if ledger.uploaded.get(key) == found[relative]:
                         continue
-                    bucket = bucket or self._bucket(s3)
-                    mark = await self._put(bucket, key, volume, (*source, *relative.split("/")))
+                    mark = await self._put(bucket, name, key, (*source, *relative.split("/")))
                     if mark is None:
                         complete = False  # it changed meanwhile: the next pass takes it
                         continue
                     ledger.uploaded[key] = mark
+                    self.files += 1
+                    self.bytes += mark[0]
                     ledger.last_upload = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
                     unsaved += 1
                     if unsaved >= _SAVE_EVERY:
                         self._save(name)
                         unsaved = 0
-            if gone := ledger.uploaded.keys() - there:
-                for key in gone:
-                    del ledger.uploaded[key]
-                unsaved += 1
+            unsaved += await self._forget(ledger, bucket, there)
         finally:
             if unsaved:
                 self._save(name)
         return complete
 
-    async def _put(self, bucket: Bucket, key: str, volume: Path, parts: Sequence[str]) -> tuple[int, int] | None:
+    async def _forget(self, ledger: Ledger, bucket: Bucket, there: set[str]) -> int:
+        """Forgets files that the workload has removed; parts of them that have arrived are of no use to anybody."""
+        gone = [*(ledger.uploaded.keys() - there), *(ledger.pending.keys() - there)]
+        for key in gone:
+            ledger.uploaded.pop(key, None)
+            parts = ledger.pending.pop(key, None)
+            if parts is not None:
+                with suppress(BucketError):
+                    await bucket.abort(key, parts.upload)
+        return len(gone)
+
+    async def _put(self, bucket: Bucket, name: str, key: str, parts: Sequence[str]) -> Mark | None:
         """Uploads one file; its mark, or None where it changed meanwhile or is gone."""
         try:
-            descriptor = open_below(volume, parts, folder=False)
+            descriptor = open_below(self._state.volume(name), parts, folder=False)
         except OSError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             before = os.fstat(descriptor)
             if not stat.S_ISREG(before.st_mode):
                 return None
-            await bucket.put(key, file)
+            mark = (before.st_size, before.st_mtime_ns)
+            if before.st_size <= PART:
+                await bucket.put(key, Section(descriptor, 0, before.st_size))
+            elif not await self._put_parts(bucket, name, key, descriptor, mark):
+                return None
             after = os.fstat(descriptor)
-        mark = (after.st_size, after.st_mtime_ns)
-        return mark if mark == (before.st_size, before.st_mtime_ns) else None
+        finally:
+            os.close(descriptor)
+        return mark if mark == (after.st_size, after.st_mtime_ns) else None
+
+    async def _put_parts(self, bucket: Bucket, name: str, key: str, descriptor: int, mark: Mark) -> bool:
+        """Uploads a large file in parts, from where it broke last time; False where it became shorter meanwhile."""
+        pending = self._ledgers[name].pending
+        known = pending.get(key)
+        if known is not None and known.mark != mark:
+            await bucket.abort(key, known.upload)
+            known = None
+        if known is None:
+            size = max(PART, -(-mark[0] // MAX_PARTS))
+            known = pending[key] = Parts(upload=await bucket.begin(key), mark=mark, size=size)
+            self._save(name)
+        try:
+            while (offset := len(known.tags) * known.size) < mark[0]:
+                length = min(known.size, mark[0] - offset)
+                if os.fstat(descriptor).st_size < mark[0]:
+                    return False
+                content = Section(descriptor, offset, length)
+                known.tags.append(await bucket.put_part(key, known.upload, len(known.tags) + 1, content))
+                self._save(name)
+            await bucket.complete(key, known.upload, known.tags)
+        except BucketError as error:
+            if error.code == "NoSuchUpload":  # the server has forgotten it: it is begun again by the next pass
+                del pending[key]
+                self._save(name)
+            raise
+        del pending[key]
+        return True
 
     def _save(self, name: str) -> None:
         self._state.keep_ledger(name, msgspec.json.encode(self._ledgers[name]))
-
-
-class S3Bucket:
-    """A bucket of any S3 server, by obstore."""
-
-    def __init__(self, s3: S3Configuration, *, plain_http: bool = False) -> None:
-        try:
-            from obstore import store  # noqa: PLC0415 - an extra, and only where data is uploaded
-        except ImportError as error:
-            raise UploadError("uploads need obstore: install edgewright[agent]") from error
-        scheme = "http" if plain_http else "https"
-        port = f":{s3.bucket_port}" if s3.bucket_port else ""
-        options: Any = {"allow_http": plain_http, "connect_timeout": "10s", "timeout": "300s"}
-        if s3.aws_ca_bundle:
-            options["root_certificate"] = _decoded(s3.aws_ca_bundle, "aws_ca_bundle")
-        self._store = store.S3Store(
-            s3.bucket_name,
-            endpoint=f"{scheme}://{s3.bucket_host}{port}",
-            access_key_id=_decoded(s3.aws_access_key_id, "aws_access_key_id"),
-            secret_access_key=_decoded(s3.aws_secret_access_key, "aws_secret_access_key"),
-            region=s3.bucket_region or "us-east-1",
-            virtual_hosted_style_request=False,
-            client_options=options,
-            retry_config={"max_retries": 2},
-        )
-
-    async def put(self, key: str, file: IO[bytes]) -> None:
-        """Uploads one file, in parts where it is large."""
-        from obstore import exceptions, put_async  # noqa: PLC0415
-
-        try:
-            await put_async(self._store, key, file, chunk_size=_PART, max_concurrency=2)
-        except (exceptions.BaseError, OSError) as error:
-            raise UploadError(" ".join(str(error).split())[:500]) from error
-
-
-def _decoded(text: str, name: str) -> str:
-    try:
-        return base64.b64decode(text, validate=True).decode().strip()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise UploadError(f"storage.s3.{name}: is not base64") from error
 
 
 def _read(content: bytes) -> Ledger:

@@ -7,21 +7,19 @@ other.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from edgewright.agent.events import Events
 from edgewright.agent.firewall import Firewall, FirewallError
 from edgewright.agent.manifest import DEVICE_LABEL, BadWorkload, Manifest, Port, grace_of, manifest, secret_owner
-from edgewright.agent.plan import Conflict, Play, Remove, Start, plan
-from edgewright.agent.state import State
+from edgewright.agent.plan import Action, Conflict, Play, Remove, Start, fits, plan
+from edgewright.agent.surroundings import Surroundings
 from edgewright.agent.uploads import workloads_by_name
+from edgewright.agent.versions import PROBATION_SECONDS, Look, Verdict, Version, Versions
 from edgewright.api.edge_protocol import DeviceConfigurationMessage
-from edgewright.containers import ContainersError, Pod, Podman, PodmanUnavailable
+from edgewright.containers import RUNNING, ContainerDetails, ContainersError, Pod, PodmanUnavailable
 from edgewright.runtime.backoff import Backoff
-from edgewright.runtime.clock import Clock
 
 NETWORK: Final = "podman"
 """The network of podman that workloads are in, as published agents have it."""
@@ -33,58 +31,149 @@ DEPLOYING: Final = "Deploying"
 
 @dataclass
 class _Attempts:
-    """When a workload that failed may be tried again."""
+    """How one version of a workload does, and when it may be tried again if it failed."""
 
     hash: str
     backoff: Backoff = field(default_factory=lambda: Backoff(base=2.0, cap=300.0, jitter=0.3))
     not_before: float = 0.0
+    faults: int = 0
+    why: str = ""
+    played: bool = False
+    """Whether its pod was made by this process: then it has ended by itself where it does not run."""
+    restarts: int | None = None
+    """How often podman had restarted its containers when they were looked at first."""
+    running_since: float | None = None
+
+    def fault(self, why: str) -> None:
+        """It has ended, or podman refuses it."""
+        self.faults += 1
+        self.why = why
 
 
 class Workloads:
     """The pods of this device."""
 
-    def __init__(
-        self,
-        *,
-        device: str,
-        podman: Podman,
-        firewall: Firewall,
-        state: State,
-        events: Events,
-        clock: Clock,
-        rng: random.Random | None = None,
-    ) -> None:
-        self._device = device
-        self._podman = podman
+    def __init__(self, around: Surroundings, *, firewall: Firewall, probation: float = PROBATION_SECONDS) -> None:
+        self._device = around.device
+        self._podman = around.podman
         self._firewall = firewall
-        self._state = state
-        self._events = events
-        self._clock = clock
-        self._rng = rng or random.Random()  # noqa: S311 - it spreads retries
+        self._state = around.state
+        self._events = around.events
+        self._clock = around.clock
+        self._rng = around.rng
+        self._versions = Versions(around.state, probation=probation)
         self._attempts: dict[str, _Attempts] = {}
+        self.rolled_back: dict[str, str] = {}
+        """The workloads whose last good version runs in place of the wanted one, and why."""
         self._ports: dict[str, tuple[Port, ...]] = {}
 
     async def apply(self, configuration: DeviceConfigurationMessage) -> bool:
-        """One pass; True where everything is as it must be now. PodmanUnavailable where podman is unavailable."""
+        """One pass; True where everything is as it must be now. PodmanUnavailable where podman is unavailable.
+
+        Where a new version turns out to have failed, a second pass goes back to the last good one at once.
+        """
+        settled = await self._pass(configuration)
+        return await self._pass(configuration) if await self._judge(configuration) else settled
+
+    async def _pass(self, configuration: DeviceConfigurationMessage) -> bool:
         wanted, bad = self._manifests(configuration)
         pods = await self._podman.pods()
-        actions = plan(wanted, pods, device=self._device, keep=bad)
+        planned = plan(wanted, pods, device=self._device, keep=bad)
+        waiting = await self._without_images(planned, wanted)
+        actions = [each for each in planned if each.name not in waiting]
         doomed = {action.name for action in actions if isinstance(action, Remove)}
         for pod in pods:
             if pod.name in doomed:
                 await self._remove(pod)
         self._forget(wanted.keys() | bad)
-        opened = await self._open_ports(wanted, bad)
+        opened = await self._open_ports(wanted, bad | waiting)
         for action in actions:
             match action:
                 case Play(name) | Start(name) | Conflict(name):
                     await self._attempt(action, wanted[name], opened=opened)
                 case Remove():
                     pass
-        for name in wanted.keys() - {action.name for action in actions}:
-            self._settled(name)
+        for name in wanted.keys() - {action.name for action in planned}:
+            self._settled(wanted[name])
         await self._remove_secrets(wanted, bad)
-        return not actions and not bad and opened
+        self._versions.forget(wanted.keys() | bad)
+        return not planned and not bad and opened
+
+    async def _without_images(self, actions: list[Action], wanted: Mapping[str, Manifest]) -> set[str]:
+        """The workloads whose new version has no images here yet: until then their old version goes on."""
+        waiting = set()
+        for name in {each.name for each in actions if isinstance(each, Remove)} & wanted.keys():
+            attempts = self._attempts_of(wanted[name])
+            if self._clock.elapsed() < attempts.not_before:
+                waiting.add(name)
+                continue
+            try:
+                await self._fetch(wanted[name])
+            except PodmanUnavailable:
+                raise
+            except ContainersError as error:
+                waiting.add(name)
+                attempts.not_before = self._clock.elapsed() + attempts.backoff.next()
+                self._failed(name, f"the image of its new version cannot be fetched, the old one goes on: {error}")
+        return waiting
+
+    async def _fetch(self, wanted: Manifest) -> None:
+        for image, policy in wanted.images.items():
+            if policy == "Never" or (policy != "Always" and await self._podman.image_exists(image)):
+                continue
+            await self._podman.pull_image(image, credentials=wanted.credentials)
+
+    # --- new versions ------------------------------------------------------------------------------------------------
+
+    async def _judge(self, configuration: DeviceConfigurationMessage) -> bool:
+        """Looks at the versions that are on probation; True where one has failed."""
+        wanted, _ = self._manifests(configuration)
+        trials = [
+            each
+            for name, each in wanted.items()
+            if name not in self.rolled_back and self._versions.undecided(name, each.hash)
+        ]
+        if not trials:
+            return False
+        pods = {pod.name: pod for pod in await self._podman.pods(label=f"{DEVICE_LABEL}={self._device}")}
+        workloads, failed = workloads_by_name(configuration.workloads), False
+        for each in trials:
+            pod = pods.get(each.name)
+            look = await self._look(each, pod if pod is not None and fits(each, pod) else None)
+            version = Version(workload=workloads[each.name], secrets=configuration.secrets or ())
+            verdict = self._versions.observe(version, each.hash, look)
+            failed = failed or verdict is Verdict.FAILED
+        return failed
+
+    async def _look(self, wanted: Manifest, pod: Pod | None) -> Look:
+        attempts = self._attempts_of(wanted)
+        if pod is None:
+            attempts.running_since = None
+            return Look(faults=attempts.faults, why=attempts.why)
+        details = [each for each in [await self._podman.container(c.name) for c in pod.workers] if each is not None]
+        restarts = sum(each.restarts for each in details)
+        if attempts.restarts is None:
+            attempts.restarts = 0 if attempts.played else restarts
+        new = restarts - attempts.restarts
+        if new > 0:
+            attempts.restarts = restarts
+            attempts.faults += new
+            attempts.why = _exits(details)
+        running = pod.status == RUNNING
+        if not running or new > 0:
+            attempts.running_since = None
+        if running and attempts.running_since is None:
+            attempts.running_since = self._clock.elapsed()
+        ended = bool(details) and all(each.state.status in {"exited", "stopped"} for each in details)
+        bad_exit = any(each.state.exit_code for each in details)
+        return Look(
+            running=running,
+            done=ended and not bad_exit and wanted.restart != "Always",
+            broken=ended and bad_exit and wanted.restart == "Never",
+            faults=attempts.faults,
+            seconds=0.0 if attempts.running_since is None else self._clock.elapsed() - attempts.running_since,
+            why=attempts.why or _exits(details),
+        )
 
     async def statuses(self, configuration: DeviceConfigurationMessage) -> dict[str, str]:
         """The state of each workload that is wanted, as podman says it."""
@@ -109,21 +198,36 @@ class Workloads:
         wanted: dict[str, Manifest] = {}
         bad: set[str] = set()
         for name, workload in workloads_by_name(configuration.workloads).items():
+            asked = Version(workload=workload, secrets=configuration.secrets or ())
+            instead: tuple[Version, str] | None
             try:
-                wanted[name] = manifest(
-                    workload,
-                    configuration.secrets or (),
-                    device=self._device,
-                    export=self._state.volume(name),
-                )
+                wanted[name] = self._manifest(asked)
+                instead = self._versions.choose(name, wanted[name].hash)
             except BadWorkload as error:
-                bad.add(name)
-                self._failed(name, str(error))
+                good = self._versions.last_good(name)
+                instead = None if good is None else (good, str(error))
+                if good is None:
+                    bad.add(name)
+                    self._failed(name, str(error))
+            if instead is None:
+                self.rolled_back.pop(name, None)
+                self._events.solved(_update(name))
+            else:
+                wanted[name], why = self._manifest(instead[0]), instead[1]
+                self.rolled_back[name] = why
+                message = f"{name}: the new version failed, the last good one runs: {why}"
+                self._events.problem(_update(name), reason="WorkloadRolledBack", message=message)
         return wanted, frozenset(bad)
 
-    async def _open_ports(self, wanted: Mapping[str, Manifest], bad: frozenset[str]) -> bool:
-        kept = {name: self._ports.get(name, ()) for name in bad}
-        self._ports = kept | {name: each.ports for name, each in wanted.items()}
+    def _manifest(self, version: Version) -> Manifest:
+        export = self._state.volume(version.workload.name)
+        return manifest(version.workload, version.secrets, device=self._device, export=export)
+
+    async def _open_ports(self, wanted: Mapping[str, Manifest], kept: Set[str]) -> bool:
+        """Opens the ports of what is wanted; those of `kept`, whose pods stay as they are, stay open."""
+        self._ports = {name: each.ports for name, each in wanted.items() if name not in kept} | {
+            name: self._ports.get(name) or self._good_ports(name) for name in kept
+        }
         try:
             await self._firewall.open(self._ports)
         except FirewallError as error:
@@ -132,11 +236,12 @@ class Workloads:
         self._events.solved("firewall", reason="FirewallWorks", message="ports can be opened again")
         return True
 
+    def _good_ports(self, name: str) -> tuple[Port, ...]:
+        good = self._versions.last_good(name)
+        return () if good is None else self._manifest(good).ports
+
     async def _attempt(self, action: Play | Start | Conflict, wanted: Manifest, *, opened: bool) -> None:
-        attempts = self._attempts.get(wanted.name)
-        if attempts is None or attempts.hash != wanted.hash:
-            attempts = self._attempts[wanted.name] = _Attempts(wanted.hash)
-            attempts.backoff.rng = self._rng
+        attempts = self._attempts_of(wanted)
         if self._clock.elapsed() < attempts.not_before:
             return
         try:
@@ -147,11 +252,16 @@ class Workloads:
                     if wanted.ports and not opened:
                         raise BadWorkload("its ports cannot be opened")
                     await self._play(wanted)
+                    attempts.played = True
                 case Start():
+                    if attempts.played:
+                        attempts.fault("it ended")
                     await self._podman.start_pod(wanted.name)
         except PodmanUnavailable:
             raise
         except (ContainersError, BadWorkload, OSError) as error:
+            if isinstance(error, ContainersError | _NotStarted):
+                attempts.fault(str(error))
             attempts.not_before = self._clock.elapsed() + attempts.backoff.next()
             self._failed(wanted.name, str(error))
         else:
@@ -168,7 +278,7 @@ class Workloads:
                 await self._podman.create_secret(name, content)
         played = await self._podman.play(wanted.text, network=NETWORK, credentials=wanted.credentials)
         if played.errors:
-            raise BadWorkload("; ".join(played.errors))
+            raise _NotStarted("; ".join(played.errors))
 
     async def _remove(self, pod: Pod) -> None:
         name = pod.name
@@ -194,11 +304,18 @@ class Workloads:
             if owner is not None and owner not in keep and secret.name not in needed:
                 await self._podman.remove_secret(secret.name)
 
-    def _settled(self, name: str) -> None:
-        attempts = self._attempts.get(name)
-        if attempts is not None and self._clock.elapsed() > attempts.not_before:
-            del self._attempts[name]
-        self._solved(name)
+    def _attempts_of(self, wanted: Manifest) -> _Attempts:
+        attempts = self._attempts.get(wanted.name)
+        if attempts is None or attempts.hash != wanted.hash:
+            attempts = self._attempts[wanted.name] = _Attempts(wanted.hash)
+            attempts.backoff.rng = self._rng
+        return attempts
+
+    def _settled(self, wanted: Manifest) -> None:
+        attempts = self._attempts.get(wanted.name)
+        if attempts is not None and not self._versions.undecided(wanted.name, wanted.hash):
+            del self._attempts[wanted.name]
+        self._solved(wanted.name)
 
     def _failed(self, name: str, text: str) -> None:
         self._events.problem(_concern(name), reason="WorkloadFailed", message=f"{name}: {text}")
@@ -210,8 +327,11 @@ class Workloads:
         """Forgets what was wrong with workloads that nobody wants any more."""
         for name in self._attempts.keys() - names:
             del self._attempts[name]
+        for name in self.rolled_back.keys() - names:
+            del self.rolled_back[name]
         for concern in self._events.problems:
-            if concern.startswith("workload ") and concern.removeprefix("workload ") not in names:
+            kind, _, name = concern.partition(" ")
+            if kind in {"workload", "update"} and name not in names:
                 self._events.solved(concern)
 
     @staticmethod
@@ -221,5 +341,19 @@ class Workloads:
         return FAILED if problem else DEPLOYING
 
 
+class _NotStarted(BadWorkload):
+    """Podman has made the pod, but not all of its containers run."""
+
+
 def _concern(name: str) -> str:
     return f"workload {name}"
+
+
+def _update(name: str) -> str:
+    return f"update {name}"
+
+
+def _exits(details: Sequence[ContainerDetails]) -> str:
+    """How containers ended, in words."""
+    found = [f"{each.name} ended with exit code {each.state.exit_code}" for each in details if each.state.exit_code]
+    return "; ".join(found) or "it ended"

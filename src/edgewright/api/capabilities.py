@@ -12,13 +12,19 @@ from typing import Final
 
 from edgewright.api.crd import CustomResource
 from edgewright.api.device import Device
+from edgewright.api.edgeaccess import EdgeExecRequest, EdgeLogRequest
 from edgewright.api.edgedevice import EdgeDevice
 from edgewright.api.edgedeviceset import EdgeDeviceGroup, EdgeDeviceSet
 from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
+from edgewright.api.edgeheartbeatshard import EdgeHeartbeatShard
 from edgewright.api.edgeworkload import EdgeDeployment, EdgeWorkload
+from edgewright.api.edgeworkloadrevision import EdgeWorkloadRevision
+from edgewright.api.firmwarerollout import FirmwareRollout
 from edgewright.api.flashjob import FlashJob
+from edgewright.api.fleet import Fleet
 from edgewright.api.flux import Flux
 from edgewright.api.fluxsetup import FluxSetup
+from edgewright.api.minicluster import MiniCluster
 
 READ: Final = ("get", "list", "watch")
 """The verbs of a cache."""
@@ -32,6 +38,8 @@ class Rule:
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     why: str
+    switch: str = ""
+    """The value of the chart that takes the right away where it is false; empty: it is always granted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,13 @@ class Capability:
     rules: tuple[Rule, ...] = ()
 
 
+SECRET_CHECK: Final = Rule(
+    resources=("secrets",),
+    verbs=("get",),
+    why="sees whether the Secrets that a job names have their keys; --no-check-secrets does without",
+    switch="flashjob.checkSecrets",
+)
+
 FLASHJOB: Final = Capability(
     name="flashjob",
     summary="firmware for microcontrollers: FlashJob, and the inventory of Devices",
@@ -52,28 +67,51 @@ FLASHJOB: Final = Capability(
         Rule(
             groups=(FlashJob.kind.group,),
             resources=(FlashJob.kind.plural,),
-            verbs=(*READ, "patch", "update", "delete"),
+            verbs=(*READ, "patch", "delete"),
             why="reads the jobs, puts its finalizer on them, and deletes those whose ttl is over",
         ),
         Rule(
             groups=(FlashJob.kind.group,),
-            resources=(f"{FlashJob.kind.plural}/status", f"{FlashJob.kind.plural}/finalizers"),
-            verbs=("get", "patch", "update"),
-            why="writes the status, and owns the Pods and Services of a job",
+            resources=(f"{FlashJob.kind.plural}/status",),
+            verbs=("patch",),
+            why="writes the status",
+        ),
+        Rule(
+            groups=(FlashJob.kind.group,),
+            resources=(f"{FlashJob.kind.plural}/finalizers",),
+            verbs=("update",),
+            why="owns the Pods and Services of a job",
         ),
         Rule(
             groups=(Device.kind.group,),
-            resources=(Device.kind.plural, f"{Device.kind.plural}/status"),
-            verbs=(*READ, "create", "patch", "update", "delete"),
-            why="keeps the inventory: one Device per physical device, its claim and its records",
+            resources=(Device.kind.plural,),
+            verbs=(*READ, "create", "patch"),
+            why="keeps the inventory: one Device per physical device",
+        ),
+        Rule(
+            groups=(Device.kind.group,),
+            resources=(f"{Device.kind.plural}/status",),
+            verbs=("patch",),
+            why="writes the claim of a Device and its records",
         ),
         Rule(groups=("akri.sh",), resources=("instances",), verbs=READ, why="finds the devices that Akri discovered"),
         Rule(
-            resources=("pods", "services"),
-            verbs=(*READ, "create", "patch", "update", "delete"),
-            why="runs one flash Pod behind one Service per device",
+            resources=("pods",),
+            verbs=(*READ, "create", "patch", "delete"),
+            why="runs one flash Pod per device",
         ),
-        Rule(resources=("secrets",), verbs=("get",), why="sees whether the Secrets that a job names have their keys"),
+        Rule(
+            resources=("services",),
+            verbs=(*READ, "create", "delete"),
+            why="gives each flash Pod a Service, at which its device finds it",
+        ),
+        Rule(
+            groups=(Fleet.kind.group,),
+            resources=(Fleet.kind.plural, FirmwareRollout.kind.plural),
+            verbs=READ,
+            why="starts no device while the fleet is frozen, nor beyond the limits of the rollout that a job is of",
+        ),
+        SECRET_CHECK,
         Rule(resources=("namespaces", "nodes"), verbs=("get",), why="sees whether a namespace goes and a node is out"),
         Rule(
             groups=("coordination.k8s.io",),
@@ -84,10 +122,44 @@ FLASHJOB: Final = Capability(
     ),
 )
 
+ROLLOUT: Final = Capability(
+    name="rollout",
+    summary="firmware for whole fleets, step by step: FirmwareRollout, and Fleet, the switch that stops all",
+    kinds=(FirmwareRollout, Fleet),
+    rules=(
+        Rule(
+            groups=(FirmwareRollout.kind.group,),
+            resources=(FirmwareRollout.kind.plural,),
+            verbs=(*READ, "create", "patch", "delete"),
+            why="reads the rollouts, makes the one that recalls another, deletes those whose ttl is over, and notes "
+            "on them what webhooks have told",
+        ),
+        Rule(
+            groups=(FirmwareRollout.kind.group,),
+            resources=(f"{FirmwareRollout.kind.plural}/status",),
+            verbs=("patch",),
+            why="writes the status",
+        ),
+        Rule(
+            groups=(FirmwareRollout.kind.group,),
+            resources=(f"{FirmwareRollout.kind.plural}/finalizers",),
+            verbs=("update",),
+            why="owns the FlashJobs of a rollout",
+        ),
+        Rule(
+            groups=(FlashJob.kind.group,),
+            resources=(FlashJob.kind.plural,),
+            verbs=(*READ, "create", "patch", "delete"),
+            why="makes the FlashJobs of each batch",
+        ),
+        Rule(groups=(Device.kind.group,), resources=(Device.kind.plural,), verbs=READ, why="selects the devices"),
+    ),
+)
+
 FLUX: Final = Capability(
     name="flux",
-    summary="Flux mini-clusters: Flux and FluxSetup",
-    kinds=(Flux, FluxSetup),
+    summary="Flux mini-clusters: MiniCluster, Flux and FluxSetup",
+    kinds=(Flux, FluxSetup, MiniCluster),
     rules=(
         Rule(
             groups=(Flux.kind.group,),
@@ -97,34 +169,44 @@ FLUX: Final = Capability(
         ),
         Rule(
             groups=(Flux.kind.group,),
-            resources=(f"{Flux.kind.plural}/status", f"{FluxSetup.kind.plural}/status"),
-            verbs=("get", "patch", "update"),
+            resources=(MiniCluster.kind.plural,),
+            verbs=(*READ, "delete"),
+            why="reads what is to run, and deletes what is to be cleaned up when its command has ended",
+        ),
+        Rule(
+            groups=(Flux.kind.group,),
+            resources=tuple(f"{each.kind.plural}/status" for each in (Flux, FluxSetup, MiniCluster)),
+            verbs=("patch",),
             why="writes the status",
         ),
         Rule(
             groups=(Flux.kind.group,),
-            resources=(f"{Flux.kind.plural}/finalizers",),
+            resources=tuple(f"{each.kind.plural}/finalizers" for each in (Flux, MiniCluster)),
             verbs=("update",),
             why="owns the objects of a mini-cluster",
         ),
         Rule(
             resources=("configmaps", "services"),
-            verbs=(*READ, "create", "patch", "update", "delete"),
+            verbs=(*READ, "create", "patch", "delete"),
             why="keeps the brokers' configuration, their names, and the Service of a command that serves a port",
         ),
         Rule(
             groups=("apps",),
             resources=("statefulsets",),
-            verbs=(*READ, "create", "patch", "update", "delete"),
-            why="runs the workers",
+            verbs=(*READ, "create", "patch", "delete"),
+            why="runs the workers of a Flux",
         ),
         Rule(
             groups=("batch",),
             resources=("jobs",),
-            verbs=(*READ, "create", "patch", "update", "delete"),
-            why="runs the launcher",
+            verbs=(*READ, "create", "patch", "delete"),
+            why="runs the Pods of a MiniCluster, and the launcher of a Flux",
         ),
-        Rule(resources=("pods",), verbs=READ, why="sees why a worker does not start, and how the command ended"),
+        Rule(
+            resources=("pods",),
+            verbs=(*READ, "create", "delete"),
+            why="sees why a broker does not start and how the command ended, and runs the services of a MiniCluster",
+        ),
         Rule(
             resources=("secrets",),
             verbs=("get", "create", "patch"),
@@ -138,23 +220,73 @@ _EDGE_GROUP: Final = EdgeDevice.kind.group
 EDGE: Final = Capability(
     name="edge",
     summary="Linux edge devices with an agent: EdgeDevice, EdgeWorkload, EdgeDeviceSet, and their first names",
-    kinds=(EdgeDevice, EdgeDeployment, EdgeWorkload, EdgeDeviceGroup, EdgeDeviceSet, EdgeDeviceSignedRequest),
+    kinds=(
+        EdgeDevice,
+        EdgeDeployment,
+        EdgeWorkload,
+        EdgeDeviceGroup,
+        EdgeDeviceSet,
+        EdgeDeviceSignedRequest,
+        EdgeHeartbeatShard,
+        EdgeWorkloadRevision,
+        EdgeLogRequest,
+        EdgeExecRequest,
+    ),
     rules=(
         Rule(
             groups=(_EDGE_GROUP,),
-            resources=(EdgeDevice.kind.plural, f"{EdgeDevice.kind.plural}/status"),
-            verbs=(*READ, "create", "patch", "update"),
-            why="makes the devices of approved requests, and keeps their labels, finalizers, claims and workloads",
+            resources=(EdgeDevice.kind.plural,),
+            verbs=(*READ, "create", "patch"),
+            why="makes the devices of approved requests, and keeps their labels and finalizers",
         ),
         Rule(
             groups=(_EDGE_GROUP,),
             resources=tuple(
-                f"{kind.kind.plural}{part}"
+                kind.kind.plural
                 for kind in (EdgeDeployment, EdgeWorkload, EdgeDeviceGroup, EdgeDeviceSet, EdgeDeviceSignedRequest)
-                for part in ("", "/status")
             ),
-            verbs=(*READ, "patch", "update"),
-            why="matches workloads and sets to devices, puts its finalizer on them and writes their status",
+            verbs=(*READ, "patch"),
+            why="matches workloads and sets to devices, and puts its finalizer on them",
+        ),
+        Rule(
+            groups=(_EDGE_GROUP,),
+            resources=(EdgeDeviceSignedRequest.kind.plural,),
+            verbs=("create",),
+            why="records a device that was decommissioned, so that it does not come back by itself",
+        ),
+        Rule(
+            groups=(EdgeHeartbeatShard.kind.group,),
+            resources=(EdgeHeartbeatShard.kind.plural,),
+            verbs=(*READ, "delete"),
+            why="decides who is offline, and removes the shards of replicas that are gone",
+        ),
+        Rule(
+            groups=(EdgeWorkloadRevision.kind.group,),
+            resources=(EdgeWorkloadRevision.kind.plural,),
+            verbs=(*READ, "create", "patch", "delete"),
+            why="keeps the versions of workloads, and which devices have got which",
+        ),
+        Rule(
+            groups=(EdgeLogRequest.kind.group,),
+            resources=(EdgeLogRequest.kind.plural, EdgeExecRequest.kind.plural),
+            verbs=("list",),
+            why="sees that their kinds are served; the gateway does the rest",
+        ),
+        Rule(
+            groups=(_EDGE_GROUP,),
+            resources=tuple(
+                f"{kind.kind.plural}/status"
+                for kind in (
+                    EdgeDevice,
+                    EdgeDeployment,
+                    EdgeWorkload,
+                    EdgeDeviceGroup,
+                    EdgeDeviceSet,
+                    EdgeDeviceSignedRequest,
+                )
+            ),
+            verbs=("patch",),
+            why="writes their status: workloads, claims, and what matches",
         ),
         Rule(
             groups=("objectbucket.io",),
@@ -190,15 +322,45 @@ GATEWAY_RULES: Final = (
     ),
     Rule(
         groups=(_EDGE_GROUP,),
-        resources=(EdgeDevice.kind.plural, f"{EdgeDevice.kind.plural}/status"),
+        resources=(EdgeDevice.kind.plural,),
         verbs=("create", "patch"),
-        why="makes the EdgeDevice of a device that registers, and writes what its heartbeats tell",
+        why="makes the EdgeDevice of a device that registers",
+    ),
+    Rule(
+        groups=(_EDGE_GROUP,),
+        resources=(f"{EdgeDevice.kind.plural}/status",),
+        verbs=("patch",),
+        why="writes what the heartbeats of a device tell",
     ),
     Rule(
         groups=(_EDGE_GROUP,),
         resources=(EdgeDeviceSignedRequest.kind.plural,),
-        verbs=(*READ, "create"),
-        why="records devices that ask to be let in",
+        verbs=(*READ, "create", "patch"),
+        why="records devices that ask to be let in, and those that were told to go",
+    ),
+    Rule(
+        groups=(EdgeHeartbeatShard.kind.group,),
+        resources=(EdgeHeartbeatShard.kind.plural,),
+        verbs=("list", "create", "patch"),
+        why="sees that their kind is served, and writes when it heard which devices",
+    ),
+    Rule(
+        groups=(EdgeWorkloadRevision.kind.group,),
+        resources=(EdgeWorkloadRevision.kind.plural,),
+        verbs=READ,
+        why="sends each device the version of a workload that is its own",
+    ),
+    Rule(
+        groups=(EdgeLogRequest.kind.group,),
+        resources=(EdgeLogRequest.kind.plural, EdgeExecRequest.kind.plural),
+        verbs=(*READ, "delete"),
+        why="hands requests for logs and commands to devices, and removes old ones",
+    ),
+    Rule(
+        groups=(EdgeLogRequest.kind.group,),
+        resources=(f"{EdgeLogRequest.kind.plural}/status", f"{EdgeExecRequest.kind.plural}/status"),
+        verbs=("patch",),
+        why="writes what devices answer to them",
     ),
     Rule(
         resources=("secrets",),
@@ -219,7 +381,7 @@ SHARED: Final = (
 )
 """The rights that the operator needs for each capability, whichever there are."""
 
-CAPABILITIES: Final = (FLASHJOB, FLUX, EDGE, CHARTS)
+CAPABILITIES: Final = (FLASHJOB, ROLLOUT, FLUX, EDGE, CHARTS)
 """All that there are, in the order in which they are named to people."""
 
 

@@ -14,16 +14,21 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 from edgewright.api.annotations import Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
 from edgewright.api.flash_pod import LOG_LINES, Outcome
+from edgewright.runtime.conditions import is_true
 from edgewright.runtime.objects import Condition, Kind, Struct
 
 MAX_INSTANCES: Final = 50
 """How many uids of Instances a Device remembers, the latest last."""
-MAX_RECORDS: Final = 100
+MAX_RECORDS: Final = 200
 """How many living FlashJobs may have an outcome on one Device."""
+MAX_NAMESPACE_RECORDS: Final = 100
+"""How many of them may be of one namespace, so that none keeps the others from the Device."""
 MAX_TYPE: Final = 63
 """How many characters the type of a device may have."""
 STALE: Final = "Stale"
 """The condition of a Device that has not been seen for a while."""
+QUARANTINED: Final = "Quarantined"
+"""The condition of a Device whose flashes keep failing: rollouts leave it alone until somebody releases it."""
 DIFFERS: Final = "Differs"
 """The condition of a Device at whose endpoint another type or certificate answers than is recorded."""
 
@@ -49,6 +54,18 @@ class DeviceSpec(Struct, frozen=True, kw_only=True):
     configuration: Annotated[str, Schema(max_length=253)] = ""
     """The Akri Configuration that found it; empty where people wrote it."""
 
+    allowed_namespaces: Annotated[
+        tuple[Annotated[str, Schema(max_length=63)], ...], Schema(max_items=100, list_type="set")
+    ] = ()
+    """The namespaces whose jobs may flash it; empty: all."""
+
+    allow_endpoint_override: bool = False
+    """Whether a job may flash it at another address than its own by spec.hostEndpoint."""
+
+    def allows(self, namespace: str) -> bool:
+        """Whether jobs of a namespace may flash it."""
+        return not self.allowed_namespaces or namespace in self.allowed_namespaces
+
 
 class JobReference(Struct, frozen=True, kw_only=True):
     """A FlashJob, for ever: a job of the same name that is made later has another uid."""
@@ -61,6 +78,19 @@ class JobReference(Struct, frozen=True, kw_only=True):
 
     uid: Annotated[str, Schema(max_length=63)] = ""
     """Its uid."""
+
+
+class Firmware(Struct, frozen=True, kw_only=True):
+    """A firmware that the device was proven to run."""
+
+    reference: Annotated[str, Schema(max_length=1024)] = ""
+    """The image as the job named it."""
+
+    digest: Text = ""
+    """Its digest."""
+
+    version: Text = ""
+    """The version that the device reported."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -81,6 +111,9 @@ class Claim(Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     """When the device was claimed."""
 
+    rollout: Annotated[str, Schema(max_length=63)] = ""
+    """The uid of the rollout that the job belongs to, where it belongs to one."""
+
     not_before: datetime | None = None
     """Set between two attempts: the next one starts no sooner, and takes up no place until then."""
 
@@ -94,7 +127,13 @@ class Claim(Struct, frozen=True, kw_only=True):
     """Why it could not go on the last time, where it was not for want of an address."""
 
     check: bool = False
-    """Whether another operator's flash of the device came before: it is asked first, and flashed only if need be."""
+    """Whether a flash came before that was another operator's, or whose end nobody saw: the device is asked first."""
+
+    before: Firmware | None = None
+    """What the device was proven to run when it was claimed."""
+
+    last_started: datetime | None = None
+    """When the Pod of the attempt before this one was made."""
 
 
 class FlashRecord(Struct, frozen=True, kw_only=True):
@@ -133,6 +172,18 @@ class FlashRecord(Struct, frozen=True, kw_only=True):
     time: datetime | None = None
     """When it was recorded."""
 
+    started: datetime | None = None
+    """When the device was claimed for it."""
+
+    last_started: datetime | None = None
+    """When the Pod of its last attempt was made."""
+
+    before: Firmware | None = None
+    """What the device was proven to run before, where the flash changed it: what a recall goes back to."""
+
+    rollout: Annotated[str, Schema(max_length=63)] = ""
+    """The uid of the rollout that the job belonged to; the record stays as long as that lives, also without the job."""
+
 
 class LastFlash(Struct, frozen=True, kw_only=True):
     """The latest flash of the device, by whichever job."""
@@ -163,19 +214,6 @@ class LastFlash(Struct, frozen=True, kw_only=True):
 
     log: Annotated[tuple[Annotated[str, Schema(max_length=1024)], ...], Schema(max_items=LOG_LINES)] = ()
     """The last lines of its log, where it failed."""
-
-
-class Firmware(Struct, frozen=True, kw_only=True):
-    """A firmware that the device was proven to run."""
-
-    reference: Annotated[str, Schema(max_length=1024)] = ""
-    """The image as the job named it."""
-
-    digest: Text = ""
-    """Its digest."""
-
-    version: Text = ""
-    """The version that the device reported."""
 
 
 class Discovered(Struct, frozen=True, kw_only=True):
@@ -227,8 +265,17 @@ class DeviceStatus(Struct, frozen=True, kw_only=True):
     records: Annotated[tuple[FlashRecord, ...], Schema(max_items=MAX_RECORDS, list_type="atomic")] = ()
     """The outcome of every FlashJob that still exists and has acted on the device."""
 
+    failures: Annotated[int, Schema(minimum=0)] = 0
+    """How many jobs in a row have failed on it, since its last success or its release from quarantine."""
+
     conditions: Annotated[tuple[Condition, ...], Schema(list_type="map", list_map_keys=("type",))] = ()
-    """Stale, where it has not been seen for a while; Differs, where what answers is not what is recorded."""
+    """Stale, where it has not been seen for a while; Differs, where what answers is not what is recorded; Quarantined,
+    where its flashes keep failing."""
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether its flashes keep failing, and rollouts leave it alone until somebody releases it."""
+        return bool(self.conditions) and is_true(self.conditions, QUARANTINED)
 
     def record_of(self, job_uid: str) -> FlashRecord | None:
         """What came of a job on this device, if anything has."""

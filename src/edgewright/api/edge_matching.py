@@ -13,7 +13,8 @@ from typing import Final, TypeVar
 from edgewright.api.edge_rules import problem_of
 from edgewright.api.edgedevice import MEMBER_OF, DeviceSettings, EdgeDevice
 from edgewright.api.edgedeviceset import EdgeDeviceSet
-from edgewright.api.edgeworkload import EdgeWorkload, EdgeWorkloadSpec, LabelSelectorRequirement
+from edgewright.api.edgeworkload import EdgeWorkload, EdgeWorkloadSpec
+from edgewright.runtime.label_requirements import holds
 from edgewright.runtime.objects import Key, Resource
 
 R = TypeVar("R", bound=Resource)
@@ -50,35 +51,27 @@ def selects(spec: EdgeWorkloadSpec, device: EdgeDevice) -> bool:
         return False
     labels = device.metadata.labels
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        _holds(requirement, labels) for requirement in selector.match_expressions
+        holds(requirement, labels) for requirement in selector.match_expressions
     )
 
 
-def _holds(requirement: LabelSelectorRequirement, labels: dict[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            return False
+def candidates(workloads: Iterable[EdgeWorkload]) -> list[EdgeWorkload]:
+    """The workloads that count, whomever they select, by name: not those that are being deleted or are not valid."""
+    counting = oldest(each for each in workloads if not each.deleting).values()
+    return sorted((each for each in counting if problem_of(each) is None), key=lambda each: each.metadata.name)
+
+
+def selected(device: EdgeDevice, counting: Iterable[EdgeWorkload]) -> list[EdgeWorkload]:
+    """Which of the workloads that count in its namespace the device is to run."""
+    return [] if device.deleting else [each for each in counting if selects(each.spec, device)]
 
 
 def workloads_of(device: EdgeDevice, workloads: Iterable[EdgeWorkload]) -> list[EdgeWorkload]:
     """The workloads that the device is to run, by name; one that is being deleted or is not valid is not among them."""
-    if device.deleting:
-        return []
     namespace = device.metadata.namespace
     here = (each for each in workloads if each.metadata.namespace == namespace and not each.deleting)
-    return sorted(
-        (each for each in oldest(here).values() if selects(each.spec, device) and problem_of(each) is None),
-        key=lambda each: each.metadata.name,
-    )
+    found = (each for each in selected(device, oldest(here).values()) if problem_of(each) is None)
+    return sorted(found, key=lambda each: each.metadata.name)
 
 
 def settings_of(device: EdgeDevice, sets: Iterable[EdgeDeviceSet]) -> DeviceSettings:

@@ -42,6 +42,8 @@ class Directive(StrEnum):
     HEARTBEAT = "heartbeat"
     ANSIBLE = "ansible"
     DEVICE = "device"
+    ACCESS = "access"
+    """What a device answers to the commands logs and exec, on its control channel."""
 
 
 class Command(StrEnum):
@@ -50,6 +52,9 @@ class Command(StrEnum):
     DISCONNECT = "disconnect"
     PING = "ping"
     RECONNECT = "reconnect"
+    LOGS = "logs"
+    """Only our agents get this one and the next, and do them where their own settings allow it."""
+    EXEC = "exec"
 
 
 class Message(WireStruct, frozen=True, kw_only=True, omit_defaults=False):
@@ -106,6 +111,20 @@ class CommandContent(WireStruct, frozen=True, kw_only=True, omit_defaults=False)
     """What the command needs."""
 
 
+class AccessReport(WireStruct, frozen=True, kw_only=True):
+    """What a device answers to `logs` and `exec`."""
+
+    request: str = ""
+    """The request's name, from the arguments of the command."""
+    command: str = ""
+    """The command."""
+    output: str = ""
+    truncated: bool = False
+    exit_code: int | None = None
+    error: str = ""
+    """Why it did not do it; empty where it did."""
+
+
 class EnrolmentFeatures(WireStruct, frozen=True, kw_only=True):
     """What a device tells of itself before it is approved."""
 
@@ -118,6 +137,8 @@ class EnrolmentInfo(WireStruct, frozen=True, kw_only=True):
 
     features: EnrolmentFeatures | None = None
     target_namespace: str = ""
+    certificate_request: str = ""
+    """A certificate request in PEM, where only its key is to register after approval; published agents send none."""
 
 
 class RegistrationInfo(WireStruct, frozen=True, kw_only=True):
@@ -143,6 +164,10 @@ class WorkloadStatus(WireStruct, frozen=True, kw_only=True, omit_defaults=False)
     """The state of its pod as podman says it: Running, Exited, Created, Degraded …"""
     last_data_upload: str = NEVER
     """When data was last uploaded, RFC 3339; `NEVER` where it has not been."""
+    rolled_back: bool = False
+    """Whether its last good version runs, because the one of the configuration failed; published agents never say."""
+    message: str = ""
+    """Why it is not as the configuration says; empty where it is."""
 
 
 class UpgradeStatus(WireStruct, frozen=True, kw_only=True):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
-from edgewright.api.edgeworkload import POD, EdgeWorkload, LabelSelectorRequirement
+from edgewright.api.edgeworkload import POD, EdgeWorkload
+from edgewright.api.label_selector import LabelSelectorRequirement
+from edgewright.api.problem import Problem
 
 _OPERATORS: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 _CONTAINER_FIELDS: Final = (
@@ -24,18 +25,6 @@ _CONTAINER_FIELDS: Final = (
 _NODE_EXPORTER: Final = 9100
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAME: Final = 63
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing that is wrong with a workload: the field, and what to do about it."""
-
-    field: str
-    message: str
-
-    def __str__(self) -> str:
-        """As it stands in a condition."""
-        return f"{self.field}: {self.message}"
 
 
 def problem_of(workload: EdgeWorkload) -> Problem | None:
@@ -53,13 +42,14 @@ def _problems(workload: EdgeWorkload) -> Iterator[Problem]:
     if not spec.device and spec.device_selector is None:
         yield Problem("spec.deviceSelector", "no device is named: give deviceSelector, or device")
     if spec.device_selector is not None:
-        yield from _selector_problems(spec.device_selector.match_expressions)
+        yield from selector_problems("spec.deviceSelector", spec.device_selector.match_expressions)
     yield from _pod_problems(spec.pod.spec)
 
 
-def _selector_problems(expressions: tuple[LabelSelectorRequirement, ...]) -> Iterator[Problem]:
+def selector_problems(field: str, expressions: tuple[LabelSelectorRequirement, ...]) -> Iterator[Problem]:
+    """What is wrong with the expressions of a selector, which is this field of the spec."""
     for number, each in enumerate(expressions):
-        where = f"spec.deviceSelector.matchExpressions[{number}]"
+        where = f"{field}.matchExpressions[{number}]"
         if each.operator not in _OPERATORS:
             yield Problem(f"{where}.operator", f"{each.operator!r} is not one of {', '.join(_OPERATORS)}")
         elif _OPERATORS[each.operator] != bool(each.values):

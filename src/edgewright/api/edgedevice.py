@@ -39,6 +39,10 @@ REGISTERED: Final = "Registered"
 """The condition that says whether the device has a certificate of its own."""
 CONFIGURED: Final = "Configured"
 """The condition that says whether everything that the device is to run is in its configuration."""
+ONLINE: Final = "Online"
+"""The condition that says whether the device is heard."""
+READY: Final = "Ready"
+"""The condition that sums up the others and the workloads."""
 DEPLOYING: Final = "Deploying"
 """The phase of a workload that was matched and of which the device has not told yet."""
 
@@ -212,11 +216,33 @@ class DeviceWorkload(Struct, frozen=True, kw_only=True):
     phase: str = ""
     """Deploying until the device has told; then what podman says: Running, Exited, Created, Degraded …"""
     last_transition_time: datetime | None = None
-    """When the phase last changed."""
+    """When the phase last changed, or the revision."""
     last_data_upload: datetime | None = None
     """When data was last uploaded."""
     message: Annotated[str, Schema(max_length=1024)] = ""
     """Why it is not in the device's configuration, where it is not."""
+    rolled_back: bool = False
+    """Whether the device went back to its last good version, because the one that it was sent failed."""
+    told: Annotated[str, Schema(max_length=1024)] = ""
+    """Why it is not as it was sent, as the device says it."""
+    revision: Annotated[str, Schema(max_length=63)] = ""
+    """The version of the workload that the device has applied, by its hash, where the workload has a rollout."""
+
+    @property
+    def standing(self) -> str:
+        """Its phase, and in the device's own words why, where it has said so."""
+        return f"{self.phase}: {self.told}" if self.told else self.phase
+
+
+class DeviceCertificate(Struct, frozen=True, kw_only=True):
+    """The certificate that the device used last."""
+
+    serial_number: Annotated[str, Schema(max_length=64)] = ""
+    """Its serial number, in hexadecimal."""
+    issuer: Annotated[str, Schema(max_length=64)] = ""
+    """The authority that signed it, by the first 16 digits of its fingerprint."""
+    not_after: datetime | None = None
+    """When it ends."""
 
 
 class EdgeDeviceStatus(Struct, frozen=True, kw_only=True):
@@ -225,7 +251,7 @@ class EdgeDeviceStatus(Struct, frozen=True, kw_only=True):
     phase: str = ""
     """up or degraded, as it said last."""
     last_seen_time: datetime | None = None
-    """When it last told how it is, to within a few minutes."""
+    """When it last told how it is, to within an hour; `edgewright edge show` knows it to within 30 seconds."""
     last_synced_resource_version: str = ""
     """The version of the configuration that it has applied."""
     data_obc: str = ""
@@ -234,12 +260,15 @@ class EdgeDeviceStatus(Struct, frozen=True, kw_only=True):
     """What it is made of."""
     upgrade_information: UpgradeInformation | None = None
     """Which operating system image it runs."""
+    certificate: DeviceCertificate | None = None
+    """The certificate that it used last."""
     workloads: Annotated[tuple[DeviceWorkload, ...], Schema(list_type="atomic")] = ()
     """Its workloads and how they are."""
     deployments: Annotated[tuple[DeviceWorkload, ...], Schema(list_type="atomic")] = ()
     """The same as workloads, under the first published name."""
     conditions: Annotated[tuple[Condition, ...], Schema(list_type="map", list_map_keys=("type",))] = ()
-    """Registered, where it has a certificate of its own; Configured, where all its workloads can be sent to it."""
+    """Registered: it has a certificate of its own; Online: it is heard; Configured: all its workloads can be sent to
+    it; Ready: all that, and its workloads run."""
 
     @property
     def known_workloads(self) -> tuple[DeviceWorkload, ...]:
@@ -260,6 +289,12 @@ class EdgeDevice(CustomResource, frozen=True, kw_only=True):
         categories=("edgewright",),
         columns=(
             Column(name="Phase", path=".status.phase", description="What it said last."),
+            Column(
+                name="Online", path='.status.conditions[?(@.type=="Online")].status', description="Whether it is heard."
+            ),
+            Column(
+                name="Ready", path='.status.conditions[?(@.type=="Ready")].status', description="Whether all is well."
+            ),
             Column(name="Hostname", path=".status.hardware.hostname", description="Its host name."),
             Column(name="Seen", path=".status.lastSeenTime", type="date", description="How long ago it was heard."),
             Column(name="Workloads", path=".status.workloads[*].name", description="Its workloads.", priority=1),

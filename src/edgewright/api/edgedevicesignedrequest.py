@@ -1,18 +1,26 @@
-"""EdgeDeviceSignedRequest: a device that asks to be let in, and whether it is.
+"""EdgeDeviceSignedRequest: a device that asks to be let in, and whether it is: the record of one id, for good.
 
 The gateway makes one when a device enrols; people (or the setting of automatic approval) approve it; the edgedevice
-controller then makes its EdgeDevice. The object's name is the device's id.
+controller then makes its EdgeDevice. It outlives the EdgeDevice: what was denied, revoked or decommissioned stays so
+until somebody approves the id again. The object's name is the device's id.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, ClassVar, Final
 
-from edgewright.api.annotations import Schema
+from edgewright.api.annotations import Rule, Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
 from edgewright.api.edgedevice import GROUP, Name
 from edgewright.api.edgedevice_hardware import Hardware
 from edgewright.runtime.objects import Kind, Struct
+
+ADMITTED: Final = "edgewright.dev/admitted"
+"""Annotation of a request whose EdgeDevice was made: it is not made again when somebody deletes that."""
+REGISTRATION: Final = "edgewright.dev/registration"
+"""Annotation of a request or an EdgeDevice: the registration certificate that it came with, by the hash of its key."""
 
 
 class Features(Struct, frozen=True, kw_only=True):
@@ -35,6 +43,23 @@ class EdgeDeviceSignedRequestSpec(Struct, frozen=True, kw_only=True):
     """Whether it is let in."""
     features: Features | None = None
     """What it told of itself."""
+    denied: bool = False
+    """Whether it is kept out, whatever it sends and however often it asks."""
+    decommissioned: bool = False
+    """Whether its EdgeDevice was deleted: a device that comes back with its certificate is told to disconnect."""
+    revoked_before: datetime | None = None
+    """Certificates of the device that are valid from this moment or earlier are refused."""
+    reason: Annotated[str, Schema(max_length=1024)] = ""
+    """Why it was denied, revoked or decommissioned."""
+
+    object_schema: ClassVar[Schema] = Schema(
+        rules=(
+            Rule(
+                rule="!(has(self.approved) && self.approved && has(self.denied) && self.denied)",
+                message="a device is approved or denied, not both",
+            ),
+        )
+    )
 
 
 class RequestCondition(Struct, frozen=True, kw_only=True):
@@ -80,3 +105,18 @@ class EdgeDeviceSignedRequest(CustomResource, frozen=True, kw_only=True):
 
     status: EdgeDeviceSignedRequestStatus = EdgeDeviceSignedRequestStatus()
     """Where the request stands."""
+
+
+def id_record(requests: Iterable[EdgeDeviceSignedRequest]) -> EdgeDeviceSignedRequest | None:
+    """What counts of the records that one id has in several namespaces: a denial first, then the last revocation."""
+    living = [each for each in requests if not each.deleting]
+    if len(living) < 2:
+        return living[0] if living else None
+    return min(
+        living,
+        key=lambda each: (
+            not each.spec.denied,
+            -(each.spec.revoked_before.timestamp() if each.spec.revoked_before else 0.0),
+            each.metadata.namespace,
+        ),
+    )

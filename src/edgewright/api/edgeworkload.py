@@ -11,6 +11,8 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 from edgewright.api.annotations import Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
 from edgewright.api.edgedevice import GROUP, NameReference
+from edgewright.api.edgeworkload_rollout import WorkloadRollout, WorkloadRolloutStatus
+from edgewright.api.label_selector import LabelSelector
 from edgewright.runtime.objects import Condition, Kind, Struct
 
 WORKLOAD_REFERENCE_FINALIZER: Final = "yggdrasil-device-reference-finalizer"
@@ -23,26 +25,6 @@ POD: Final = "pod"
 """The one type of workload."""
 
 Port: TypeAlias = Annotated[int, Schema(minimum=0, maximum=65535)]
-
-
-class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):
-    """One condition on the labels of a device."""
-
-    key: Annotated[str, Schema(required=True)] = ""
-    """The label."""
-    operator: Annotated[str, Schema(required=True)] = ""
-    """In, NotIn, Exists or DoesNotExist."""
-    values: tuple[str, ...] = ()
-    """The values, for In and NotIn."""
-
-
-class LabelSelector(Struct, frozen=True, kw_only=True):
-    """Which devices run the workload; an empty one selects all of the namespace."""
-
-    match_labels: dict[str, str] = {}
-    """Labels that they have."""
-    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
-    """Conditions on their labels."""
 
 
 class PodOfWorkload(Struct, frozen=True, kw_only=True):
@@ -129,6 +111,8 @@ class EdgeWorkloadSpec(Struct, frozen=True, kw_only=True):
     """Where its logs go: a name in the logCollection of the device."""
     metrics: WorkloadMetrics | None = None
     """Its metrics."""
+    rollout: WorkloadRollout | None = None
+    """How a change of it reaches its devices; absent: all of them at once."""
 
 
 class EdgeWorkloadStatus(Struct, frozen=True, kw_only=True):
@@ -140,8 +124,11 @@ class EdgeWorkloadStatus(Struct, frozen=True, kw_only=True):
     """On how many of them it runs."""
     progress: str = ""
     """Running and all, as 3/12."""
+    rollout: WorkloadRolloutStatus | None = None
+    """How far its newest version is, where the spec has a rollout."""
     conditions: Annotated[tuple[Condition, ...], Schema(list_type="map", list_map_keys=("type",))] = ()
-    """Accepted, Ready; and Conflict, where an older object of the other kind has its name."""
+    """Accepted, Ready; RolledOut, where the spec has a rollout; and Conflict, where an older object of the other kind
+    has its name."""
     observed_generation: Annotated[int, Schema(minimum=0)] = 0
     """The generation of the spec that this status is about."""
 
@@ -151,6 +138,7 @@ _DEFINITION = Definition(
     columns=(
         Column(name="Running", path=".status.progress", description="On how many of its devices it runs."),
         Column(name="Ready", path='.status.conditions[?(@.type=="Ready")].status', description="Whether all do."),
+        Column(name="Rollout", path=".status.rollout.phase", description="How far its rollout is.", priority=1),
         Column(name="Device", path=".spec.device", description="The one device that it names.", priority=1),
         AGE,
     ),

@@ -28,13 +28,29 @@ _MULTICAST: Final = "is a multicast address"
 _ALL_HERE: Final = "is the broadcast address"
 _LOOPBACK: Final = "is a loopback address"
 _LINK_LOCAL: Final = "is a link-local address"
+_METADATA: Final = "is a cloud's metadata service"
+_TRANSLATED: Final = "leads through a translator to an address that it does not tell"
 _ADVICE: Final = {
     _ALL: " and is the address of no device",
     _MULTICAST: ": a device has one of its own",
     _ALL_HERE: ": a device has one of its own",
     _LOOPBACK: ", which is the flash Pod itself: give the address of the device",
     _LINK_LOCAL: ", which flash Pods must not reach: give the device another",
+    _METADATA: ", which flash Pods must not reach: give the address of the device",
+    _TRANSLATED: ": give the device's own",
 }
+_METADATA_SERVICES: Final = frozenset(
+    map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
+)
+"""Those of large clouds that are at no link-local address, where most are."""
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64_LOCAL: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+_LAST_HOLD_IPV4: Final = (
+    _NAT64,
+    ipaddress.IPv6Network("::/96"),
+    ipaddress.IPv6Network("::ffff:0:0:0/96"),
+)
+"""Networks whose addresses are IPv4 addresses with something before them: NAT64, compatible and translated ones."""
 _HERE: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 
 
@@ -122,16 +138,35 @@ def problem_with(endpoint: Endpoint, *, local: bool) -> str | None:
 
 
 def unfit(address: IPAddress, *, local: bool) -> str | None:
-    """What makes it the address of no single machine on the network, in a few words; None where nothing does."""
-    address = _plain(address)
+    """What makes it the address of no single machine on the network, in a few words; None where nothing does.
+
+    An IPv6 address that carries an IPv4 address (mapped, NAT64, 6to4, Teredo) is as unfit as that one is.
+    """
+    if isinstance(address, ipaddress.IPv6Address) and address in _NAT64_LOCAL:
+        return _TRANSLATED  # each network writes the IPv4 address where it likes in these
+    found = (_unfit(each, local=local) for each in (address, *_carried(address)))
+    return next((words for words in found if words), None)
+
+
+def _unfit(address: IPAddress, *, local: bool) -> str | None:
     kinds = (
         (address.is_unspecified, _ALL),
         (address.is_multicast, _MULTICAST),
         (address == _BROADCAST, _ALL_HERE),
         (address.is_loopback and not local, _LOOPBACK),
         (address.is_link_local and not local, _LINK_LOCAL),
+        (address in _METADATA_SERVICES and not local, _METADATA),
     )
     return next((words for holds, words in kinds if holds), None)
+
+
+def _carried(address: IPAddress) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that an IPv6 address leads to, by the forms that gateways and systems know."""
+    if isinstance(address, ipaddress.IPv4Address) or address.is_unspecified or address.is_loopback:
+        return []
+    last = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    carried = [last] if any(address in network for network in _LAST_HOLD_IPV4) else []
+    return [*carried, *filter(None, (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())))]
 
 
 def _plain(address: IPAddress) -> IPAddress:

@@ -111,6 +111,9 @@ class PodTemplate(Struct, frozen=True, kw_only=True):
     image_pull_secrets: tuple[SecretName, ...] = ()
     """The Secrets for pulling the flasher's image."""
 
+    service_account_name: Annotated[str, Schema(max_length=253)] = ""
+    """The ServiceAccount that they have, for what a cluster grants by it; they never have its token."""
+
     resources: Annotated[dict[str, Any] | None, Schema(preserve_unknown_fields=True)] = None
     """The requests and limits of the flash container, as in any Pod."""
 
@@ -118,26 +121,8 @@ class PodTemplate(Struct, frozen=True, kw_only=True):
     """The security context of the containers; it may only be stricter than the operator's."""
 
 
-class FlashJobSpec(Struct, frozen=True, kw_only=True):
-    """Which devices must run which firmware."""
-
-    uuid: Annotated[
-        tuple[DeviceName, ...] | DeviceName | None,
-        Schema(min_items=1, max_items=MAX_DEVICES, required=True, nullable=False),
-    ] = None
-    """The devices to flash: uids of Akri Instances, present or past, or names or uids of Devices, at most 5000."""
-
-    firmware: Annotated[ImageReference, Schema(min_length=1, required=True)] = ""
-    """The OCI image that holds the firmware, with its registry host, for example registry.example/esp32:1.4.0."""
-
-    version: Annotated[str, Schema(min_length=1, max_length=MAX_VERSION, required=True)] = ""
-    """The version that the device must report afterwards. Put it in quotes: 1.0 without them is a number."""
-
-    host_endpoint: Annotated[str | None, Schema(max_length=MAX_ENDPOINT)] = None
-    """The address of the device; where it is absent, the address comes from the device's Akri Instance."""
-
-    device: Name | None = None
-    """The type of device, for example esp32s3."""
+class FlashJobTemplate(Struct, frozen=True, kw_only=True):
+    """How devices are flashed: what a FlashJob and a rollout that makes FlashJobs have in common."""
 
     application_type: Name | None = None
     """The application that the device runs, for example thermo."""
@@ -147,9 +132,6 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
 
     flashjob_pod_image: ImageReference | None = None
     """The container image of the flash Pod; where it is absent, Edgewright's own flasher."""
-
-    max_concurrent: Annotated[int | None, Schema(minimum=1, maximum=MAX_DEVICES, absent=DEFAULT_CONCURRENT)] = None
-    """How many devices are flashed at once."""
 
     timeout_seconds: Annotated[int | None, Schema(minimum=1, maximum=86_400, absent=DEFAULT_TIMEOUT)] = None
     """How long one attempt on one device may take."""
@@ -161,15 +143,6 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
         int | None, Schema(minimum=0, maximum=604_800, absent=DEFAULT_DISCOVERY_TIMEOUT)
     ] = None
     """How long to wait for a device that nobody has discovered."""
-
-    paused: bool | None = None
-    """While true no further device is started; those under way finish."""
-
-    force: bool | None = None
-    """True flashes each device once more, also where it is done or current already."""
-
-    ttl_seconds_after_finished: Annotated[int | None, Schema(minimum=0, maximum=MAX_TTL)] = None
-    """So long after its end the job is deleted; absent: never."""
 
     version_policy: Annotated[str | None, Schema(enum=VersionPolicy, nullable=False)] = None
     """What to do where the image carries another version: Image (prove that one, the default) or Strict (refuse)."""
@@ -193,18 +166,6 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     """What flash Pods have besides what the operator gives them."""
 
     @property
-    def uuids(self) -> tuple[str, ...]:
-        """The devices as a list, whichever way they were written."""
-        if isinstance(self.uuid, str):
-            return (self.uuid,)
-        return self.uuid or ()
-
-    @property
-    def concurrency(self) -> int:
-        """How many devices are flashed at once."""
-        return self.max_concurrent or DEFAULT_CONCURRENT
-
-    @property
     def timeout(self) -> int:
         """How many seconds one attempt on one device may take."""
         return DEFAULT_TIMEOUT if self.timeout_seconds is None else self.timeout_seconds
@@ -224,6 +185,52 @@ class FlashJobSpec(Struct, frozen=True, kw_only=True):
     def tls_secret(self) -> str:
         """The name of the Secret with the key whose certificate the firmware pins."""
         return self.tls_secret_name or TLS_SECRET
+
+
+class FlashJobSpec(FlashJobTemplate, frozen=True, kw_only=True):
+    """Which devices must run which firmware."""
+
+    uuid: Annotated[
+        tuple[DeviceName, ...] | DeviceName | None,
+        Schema(min_items=1, max_items=MAX_DEVICES, required=True, nullable=False),
+    ] = None
+    """The devices to flash: uids of Akri Instances, present or past, or names or uids of Devices, at most 5000."""
+
+    firmware: Annotated[ImageReference, Schema(min_length=1, required=True)] = ""
+    """The OCI image that holds the firmware, with its registry host, for example registry.example/esp32:1.4.0."""
+
+    version: Annotated[str, Schema(min_length=1, max_length=MAX_VERSION, required=True)] = ""
+    """The version that the device must report afterwards. Put it in quotes: 1.0 without them is a number."""
+
+    host_endpoint: Annotated[str | None, Schema(max_length=MAX_ENDPOINT)] = None
+    """The address of the device; where it is absent, the address comes from the device's Akri Instance."""
+
+    device: Name | None = None
+    """The type of device, for example esp32s3."""
+
+    max_concurrent: Annotated[int | None, Schema(minimum=1, maximum=MAX_DEVICES, absent=DEFAULT_CONCURRENT)] = None
+    """How many devices are flashed at once."""
+
+    paused: bool | None = None
+    """While true no further device is started; those under way finish."""
+
+    force: bool | None = None
+    """True flashes each device once more, also where it is done or current already."""
+
+    ttl_seconds_after_finished: Annotated[int | None, Schema(minimum=0, maximum=MAX_TTL)] = None
+    """So long after its end the job is deleted; absent: never."""
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The devices as a list, whichever way they were written."""
+        if isinstance(self.uuid, str):
+            return (self.uuid,)
+        return self.uuid or ()
+
+    @property
+    def concurrency(self) -> int:
+        """How many devices are flashed at once."""
+        return self.max_concurrent or DEFAULT_CONCURRENT
 
 
 class DeviceState(StrEnum):

@@ -1,13 +1,22 @@
-"""The parts of a Job that we read: whether it has ended, and how.
+"""The parts of a Job that we read: how large it is, whether it has ended, and how.
 
-The mini-cluster controller makes Jobs from plain JSON, and reads and deletes them; it never changes what they run.
+The mini-cluster controller makes Jobs from plain JSON, reads, scales and deletes them; it never changes what they run.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 from edgewright.runtime.objects import Condition, Kind, Resource, Struct
+
+
+class JobSpec(Struct, frozen=True, kw_only=True):
+    """How many Pods run, and how long they may."""
+
+    completions: int | None = None
+    parallelism: int | None = None
+    active_deadline_seconds: int | None = None
 
 
 class JobStatus(Struct, frozen=True, kw_only=True):
@@ -16,6 +25,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     active: int = 0
     succeeded: int = 0
     failed: int = 0
+    start_time: datetime | None = None
     conditions: tuple[Condition, ...] = ()
 
 
@@ -24,6 +34,7 @@ class Job(Resource, frozen=True, kw_only=True):
 
     kind: ClassVar[Kind] = Kind(group="batch", version="v1", kind="Job", plural="jobs")
 
+    spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
     @property

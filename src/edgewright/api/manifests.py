@@ -16,6 +16,7 @@ import yaml
 from edgewright.api import CUSTOM_KINDS
 from edgewright.api.crd import custom_resource_definitions
 from edgewright.runtime.objects import RawObject
+from edgewright.runtime.yaml_dumper import QuotesForKubernetes
 
 GENERATED = "# Generated from the structs in edgewright.api; do not edit."
 HEADER = f"""{GENERATED}
@@ -23,7 +24,7 @@ HEADER = f"""{GENERATED}
 """
 
 
-class ReadableDumper(yaml.SafeDumper):
+class ReadableDumper(QuotesForKubernetes, yaml.SafeDumper):
     """Block style with indented lists, and every value written out where it is used."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's

@@ -1,6 +1,7 @@
-"""The parts of a Node that we read: whether its administrator says that it is out of service.
+"""The parts of a Node that we read, and the taint that keeps other Pods than ours off a node of ours.
 
-The FlashJob controller asks for one Node where a Pod on it should have ended and has not. We never write Nodes.
+The FlashJob controller asks for one Node where a Pod on it should have ended and has not, and lets its Pods tolerate
+the taint; `edgewright node` registers with it. Nothing is written from here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from edgewright.runtime.objects import Kind, Resource, Struct
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 """The taint by which an administrator says that nothing runs on the node any more."""
+NODE_TAINT: Final = "edgewright.dev/node"
+"""The key of the taint, with the effect NoSchedule, that `edgewright node` has and flash Pods tolerate."""
 
 
 class Taint(Struct, frozen=True, kw_only=True):

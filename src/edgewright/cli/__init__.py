@@ -1,155 +1,40 @@
-"""What people type: `edgewright COMMAND`. One module per command group; this one joins them and handles errors once.
+"""What people type: `edgewright COMMAND`, and `kubectl edgewright COMMAND`. One module per command group.
 
-Commands raise; here an error becomes one sentence on standard error and one of the `EXIT_CODES`, which scripts can
-trust. Nobody who types a command sees a traceback for what the outside did. Only the module of the command that was
-typed is imported: nobody waits for what another one needs.
+Here is only the door: `main` answers `--version` at once and leaves the rest to `line`, which joins the commands. What
+other modules use of `line` is shown here, and imported when it is used.
 """
 
 from __future__ import annotations
 
-import io
-import os
 import sys
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING
 
-import typer
+from edgewright import __version__
+from edgewright.runtime.lazy import fetching
 
-from edgewright.cli.failure import Failed
-from edgewright.runtime import logs
-from edgewright.runtime.errors import KubernetesError, NoCredentials, Unreachable
-from edgewright.runtime.redaction import mask
-from edgewright.runtime.tls import ConfigError
-
-EXIT_CODES: Final = {
-    0: "Done.",
-    1: "The server refused, or the work failed; also when nobody reads the output any more.",
-    2: "Wrong usage, a wrong kubeconfig, or credentials that cannot be had.",
-    3: "The server could not be reached.",
-    130: "Interrupted with Ctrl-C.",
-}
-"""What a command can end with, and what it means."""
-
-# Where each command is: the module has its name, and in it is this function, or group of commands.
-_COMMANDS: Final = {
-    "up": "up",
-    "run": "run",
-    "demo": "demo",
-    "console": "console",
-    "node": "node",
-    "agent": "agent",
-    "gateway": "gateway",
-    "edge": "app",
-    "simulate": "simulate",
-    "backup": "backup",
-    "crds": "app",
-    "chart": "app",
-    "version": "show",
-}
-
-
-def command_line(*names: str) -> typer.Typer:
-    """What can be typed: all commands, or those of these names, so that the modules of the others are not imported."""
-    line = typer.Typer(
-        name="edgewright",
-        help="Keeps fleets of edge devices in the state that you declare.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+if TYPE_CHECKING:
+    from edgewright.cli.line import EXIT_CODES, Unwritten, command_line, exit_code, guard
+else:
+    __getattr__ = fetching(
+        __name__, {"edgewright.cli.line": ("EXIT_CODES", "Unwritten", "command_line", "exit_code", "guard")}
     )
-    line.callback()(lambda: None)  # else one command alone would be taken without its name
-    for name in names or _COMMANDS:
-        command = getattr(import_module(f"edgewright.cli.{name}"), _COMMANDS[name])
-        if isinstance(command, typer.Typer):
-            line.add_typer(command, name=name)
-        else:
-            line.command(name)(command)
-    return line
+
+__all__ = ["EXIT_CODES", "Unwritten", "command_line", "exit_code", "guard", "kubectl", "main"]
 
 
-def main() -> None:
+def main(program: str = "edgewright") -> None:
     """The console script."""
-
-    def line() -> None:
-        # Anything but a command, such as a slip or --help, is answered with a look at all of them.
-        command_line(*(name for name in sys.argv[1:2] if name in _COMMANDS))()
-
-    guard("edgewright", line)
-
-
-def guard(program: str, line: Callable[[], object]) -> None:
-    """Runs a command line; what it raises becomes one sentence and an exit code, which is all that its user sees."""
-    logs.setup(level="warning", format="text")
-    _watch_output()
-    try:
+    if sys.argv[1:] == ["--version"]:
         try:
-            line()
-        except SystemExit:
-            sys.stdout.flush()  # Python would do it at its exit, too late for a sentence when it fails
-            raise
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Unwritten as error:
-        _forget_output()
-        # A reader that has seen enough (`| head`, say) wants no sentence.
-        if not isinstance(error.reason, BrokenPipeError):
-            print(f"{program}: {error}", file=sys.stderr)
-        sys.exit(1)
-    except OSError as error:
-        what = f"{error.filename}: " if error.filename is not None else ""
-        print(f"{program}: {mask(what)}{error.strerror or error}", file=sys.stderr)
-        sys.exit(1)
-    except (ConfigError, Failed, KubernetesError) as error:
-        said = " ".join(str(error).splitlines())  # what others say of a failure may have several lines
-        print(f"{program}: {mask(said)}", file=sys.stderr)
-        sys.exit(exit_code(error))
+            print(f"{program} {__version__}", flush=True)
+        except OSError:
+            sys.exit(1)
+        return
+    from edgewright.cli.line import run  # noqa: PLC0415 - it takes longer to import than the version to print
+
+    run(program)
 
 
-def exit_code(error: Exception) -> int:
-    """What the command ends with for an error of this kind."""
-    if isinstance(error, ConfigError | NoCredentials):
-        return 2
-    return 3 if isinstance(error, Unreachable) else 1
-
-
-class Unwritten(Exception):
-    """Standard output cannot be written. Not an OSError: those that commands expect are about something else."""
-
-    def __init__(self, reason: OSError) -> None:
-        super().__init__(f"the output cannot be written: {reason.strerror or reason}")
-        self.reason = reason
-
-
-class _Output(io.TextIOWrapper):
-    """Standard output whose failures are told from all others."""
-
-    def write(self, text: str, /) -> int:
-        try:
-            return super().write(text)
-        except OSError as error:
-            raise Unwritten(error) from error
-
-    def flush(self) -> None:
-        try:
-            super().flush()
-        except OSError as error:
-            raise Unwritten(error) from error
-
-
-def _watch_output() -> None:
-    before = sys.stdout
-    if before is None:  # closed by whoever started us (`>&-`), who wants to read nothing
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
-    elif before is sys.__stdout__ and isinstance(before, io.TextIOWrapper):
-        settings: dict[str, Any] = {
-            name: getattr(before, name) for name in ("encoding", "errors", "line_buffering", "write_through")
-        }
-        sys.stdout = _Output(before.detach(), **settings)
-
-
-def _forget_output() -> None:
-    """Keeps Python from trying at its exit to write what could not be written, and from complaining about it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def kubectl() -> None:
+    """The console script that kubectl runs for `kubectl edgewright`."""
+    main("kubectl edgewright")

@@ -1,6 +1,6 @@
 """Questions on a terminal or through a pipe, and how their answers are read: a bad one is asked again.
 
-`filter_uuid` asks with it. It keeps nothing and decides nothing: a reader gives a value, or says what is wrong.
+`rollout_questions` asks with it. It keeps nothing and decides nothing: a reader gives a value, or says what is wrong.
 """
 
 from __future__ import annotations

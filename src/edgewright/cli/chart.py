@@ -1,7 +1,7 @@
-"""`edgewright chart`: the project of an operator whose kind is served by a Helm chart.
+"""`edgewright chart`: the project of an operator whose kind is served by a Helm chart, and the releases of its objects.
 
 `init` writes what people know from `operator-sdk init --plugins helm`; the project's own Makefile does the rest.
-Nothing that exists already is written over.
+Nothing that exists already is written over. The other commands are in `chart_releases`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,26 @@ from typing import Annotated
 
 import typer
 
+from edgewright.cli import chart_releases
 from edgewright.cli.failure import Failed
 
-app = typer.Typer(help="Helm charts as custom resources: the project of such an operator.", no_args_is_help=True)
+app = typer.Typer(
+    help="Helm charts as custom resources: the project of such an operator, and its releases.", no_args_is_help=True
+)
+app.command("list")(chart_releases.list_)
+app.command("status")(chart_releases.status)
+app.command("why")(chart_releases.why)
+app.command("history")(chart_releases.history)
+app.command("diff")(chart_releases.diff)
+app.command("rollback")(chart_releases.rollback)
+app.command("suspend")(chart_releases.suspend)
+app.command("resume")(chart_releases.resume)
+app.command("retry")(chart_releases.retry)
 
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
-
-
-@app.callback()
-def _group() -> None:
-    """Keeps `init` a command of its own while it is the only one."""
 
 
 @app.command("init")

@@ -6,6 +6,7 @@ chart and writes one folder, and asks no cluster.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Collection, Iterable
@@ -18,10 +19,12 @@ from typing import Final
 import yaml
 
 from edgewright import __version__
+from edgewright.cli.chart_schema import structural
 from edgewright.cli.failure import Failed
 from edgewright.controllers.chart.helm import Access, HelmError, HelmGone, HelmProcess
 from edgewright.controllers.chart.manifests import TypeName, parts
 from edgewright.runtime.clock import SystemClock
+from edgewright.runtime.yaml_dumper import Dumper
 from edgewright.runtime.yaml_loader import load
 
 _SCAFFOLD: Final = "chart_scaffold"
@@ -173,6 +176,7 @@ def _texts(plan: Plan, rules: str) -> Iterable[tuple[str, str]]:
         "edgewright": __version__,
         "rules": rules,
         "values": _values(plan.chart.folder),
+        "spec": _spec(plan.chart.folder),
     }
     renamed = {
         "gitignore": ".gitignore",
@@ -208,3 +212,18 @@ def _values(folder: Path) -> str:
         return "  {}"
     lines = [f"  {line}".rstrip() for line in text.splitlines() if line.strip() != "---"]
     return "\n".join(lines) if isinstance(load(text), dict) and load(text) else "  {}"
+
+
+def _spec(folder: Path) -> str:
+    """The schema of the spec, from the chart's values.schema.json where there is one, as lines of the definition."""
+    path = folder / "values.schema.json"
+    schema: dict[str, object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if path.is_file():
+        try:
+            given = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise Failed(f"{path}: is not JSON: {error}") from error
+        schema = structural(given if isinstance(given, dict) else {})
+    described = {"description": "The values of the release, as the chart's values.yaml has them.", **schema}
+    text = yaml.dump(described, Dumper=Dumper, sort_keys=False, width=1000, allow_unicode=True)
+    return "\n".join(f"              {line}" for line in text.splitlines())

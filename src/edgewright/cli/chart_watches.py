@@ -5,8 +5,10 @@ Nothing of Helm is imported where no watches file is named.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from edgewright.runtime import Client
 if TYPE_CHECKING:
     from edgewright.controllers.chart.helm import Access
     from edgewright.controllers.chart.settings import ChartSettings
-    from edgewright.controllers.chart.watches import Watch
+    from edgewright.controllers.chart.watches import Defaults, Watch
 
 NAMESPACES = "WATCH_NAMESPACE"
 """The environment variable with the namespaces that are watched, separated by commas; empty: all."""
@@ -53,8 +55,14 @@ class Charts:
         return ChartSettings(served=tuple(found), access=self.access, namespaces=self.namespaces)
 
 
-def read(path: Path | None, *, kubeconfig: Path | None, context: str | None) -> Charts | None:
-    """The file that was named, checked; None where none was."""
+def read(
+    path: Path | None,
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    defaults: Callable[[], Defaults] | None = None,
+) -> Charts | None:
+    """The file that was named, checked, with its templates expanded; None where none was."""
     if path is None:
         return None
     from edgewright.controllers.chart.helm import Access  # noqa: PLC0415 - other commands need none of it
@@ -62,9 +70,10 @@ def read(path: Path | None, *, kubeconfig: Path | None, context: str | None) -> 
     from edgewright.controllers.chart.watches import read as read_watches  # noqa: PLC0415
 
     try:
-        watches = read_watches(path)
+        watches = read_watches(path, defaults=defaults() if defaults else None)
     except WatchesError as error:
         raise Failed(str(error)) from error
+    watches = _expanded(path, watches)
     given = (name.strip() for name in os.environ.get(NAMESPACES, "").split(","))
     return Charts(
         file=path,
@@ -72,3 +81,30 @@ def read(path: Path | None, *, kubeconfig: Path | None, context: str | None) -> 
         access=Access(kubeconfig=kubeconfig and kubeconfig.absolute(), context=context),
         namespaces=tuple(name for name in given if name),
     )
+
+
+def _expanded(path: Path, watches: tuple[Watch, ...]) -> tuple[Watch, ...]:
+    """The entries with the templates in their overrides expanded by Helm, which is started for that alone."""
+    from edgewright.controllers.chart import templates  # noqa: PLC0415 - other commands need none of it
+    from edgewright.controllers.chart.helm import Access, HelmGone, HelmProcess  # noqa: PLC0415
+    from edgewright.runtime.clock import SystemClock  # noqa: PLC0415
+
+    if not any(templates.has_template(each.overrides) for each in watches):
+        return watches
+
+    async def expand() -> tuple[Watch, ...]:
+        helm = HelmProcess(Access(), clock=SystemClock())
+        try:
+            return tuple(
+                [
+                    replace(each, overrides=await templates.expanded(helm, each.overrides, os.environ))
+                    for each in watches
+                ]
+            )
+        finally:
+            await helm.close()
+
+    try:
+        return asyncio.run(expand())
+    except (templates.TemplateError, HelmGone) as error:
+        raise Failed(f"{path}: {error}") from error

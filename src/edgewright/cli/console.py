@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
 
     from edgewright.console import Settings
 
-_LISTEN: Final = "127.0.0.1:8090"
+LISTEN: Final = "127.0.0.1:8090"
+"""Where it serves unless it is told otherwise."""
 _NOT_HERE: Final = {
-    errno.EADDRINUSE: "address already in use by another program: stop it, or name another one with --listen",
-    errno.EADDRNOTAVAIL: "is no address of this machine: name another one with --listen",
-    errno.EACCES: "only the superuser may listen there: name a port from 1024 on with --listen",
+    errno.EADDRINUSE: "address already in use by another program: stop it, or name another one",
+    errno.EADDRNOTAVAIL: "is no address of this machine: name another one",
+    errno.EACCES: "only the superuser may listen there: name a port from 1024 on",
 }
 
 
@@ -42,7 +45,7 @@ def console(
     listen: Annotated[
         str,
         typer.Option("--listen", metavar="HOST:PORT", help="Where to serve the REST API; port 0 picks a free one."),
-    ] = _LISTEN,
+    ] = LISTEN,
     tls_cert: Annotated[
         Path | None,
         typer.Option("--tls-cert", help="The certificate to serve HTTPS with.", show_default=False),
@@ -126,41 +129,79 @@ def choose(
     return Chosen(settings=Settings(gate=gate, as_me=as_me, secure=tls is not None), tls=tls)
 
 
-async def serve(loaded: config.Config, where: Listen, chosen: Chosen) -> None:
-    """Serves until a signal comes."""
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where a console serves, and the secret of its one-time link where it has one."""
+
+    url: str
+    secret: str = ""
+
+    @property
+    def link(self) -> str:
+        """What a browser opens once. A fragment: browsers do not send it, so that no log on the way can have it."""
+        return f"{self.url}/sign-in#{self.secret}"
+
+
+@asynccontextmanager
+async def served(
+    loaded: config.Config, where: Listen, chosen: Chosen, *, option: str = "--listen"
+) -> AsyncIterator[Address]:
+    """A console that serves until the end of the block; `option` is how people choose another address."""
     from edgewright.console import Console, listen  # noqa: PLC0415
 
     serving = Console(loaded, chosen.settings)
     try:
-        with stop_on_signals() as stop:
-            try:
-                listener = await listen(
-                    serving.application(),
-                    host=where.host,
-                    port=where.port,
-                    tls=chosen.tls,
-                    limits=chosen.settings.limits,
-                    end_streams=serving.stop_streams,
-                )
-            except socket.gaierror as error:
-                raise Failed(
-                    f"{where.host}: {error.strerror}: name an address of this machine with --listen"
-                ) from error
-            except OSError as error:
-                raise Failed(f"{where}: {_NOT_HERE.get(error.errno or 0, error.strerror)}") from error
-            try:
-                url = f"{'https' if chosen.tls else 'http'}://{Listen(where.host, listener.port)}"
-                secret = serving.sign_in.secret if serving.sign_in else ""
-                print(how_to_use(url, loaded.server, secret=secret), flush=True)
-                await stop.wait()
-            finally:
-                await listener.close()
+        try:
+            listener = await listen(
+                serving.application(),
+                host=where.host,
+                port=where.port,
+                tls=chosen.tls,
+                limits=chosen.settings.limits,
+                end_streams=serving.stop_streams,
+            )
+        except socket.gaierror as error:
+            raise Failed(f"{where.host}: {error.strerror}: name an address of this machine with {option}") from error
+        except OSError as error:
+            raise Failed(f"{where}: {_not_here(error, option)}") from error
+        try:
+            url = f"{'https' if chosen.tls else 'http'}://{Listen(where.host, listener.port)}"
+            yield Address(url=url, secret=serving.sign_in.secret if serving.sign_in else "")
+        finally:
+            await listener.close()
     finally:
         await serving.close()
 
 
-def how_to_use(url: str, server: str, *, secret: str) -> str:
+def _not_here(error: OSError, option: str) -> str:
+    known = _NOT_HERE.get(error.errno or 0)
+    return f"{known} with {option}" if known else error.strerror or str(error)
+
+
+async def serve(loaded: config.Config, where: Listen, chosen: Chosen) -> None:
+    """Serves until a signal comes."""
+    with stop_on_signals() as stop:
+        async with served(loaded, where, chosen) as address:
+            print(how_to_use(address, loaded.server), flush=True)
+            await stop.wait()
+
+
+def for_its_owner(where: Listen, *, option: str) -> Chosen:
+    """How to serve next to an embedded control plane: on loopback only, with a link for who started it."""
+    from edgewright.console.gate import is_loopback  # noqa: PLC0415
+
+    if not is_loopback(where.host):
+        raise typer.BadParameter(
+            f"{where}: its link lets a browser act as the administrator, on loopback only; "
+            "`edgewright console` serves other machines",
+            param_hint=option,
+        )
+    return choose(where, tls_cert=None, tls_key=None, behind_proxy=False, origins=[], as_me=True)
+
+
+def how_to_use(address: Address, server: str) -> str:
     """What somebody reads who has just started it."""
+    url = address.url
     lines = [
         f"Edgewright serves the REST API for applications at {url}/api/v1, in front of {server}",
         "",
@@ -168,12 +209,11 @@ def how_to_use(url: str, server: str, *, secret: str) -> str:
         f'  curl -H "Authorization: Bearer $TOKEN" {url}/api/v1/kinds',
         "",
     ]
-    if secret:
-        # A fragment: browsers do not send it, so that no log on the way can have it.
+    if address.secret:
         lines += [
             "Open this once, within ten minutes, to act as the kubeconfig's user:",
             "",
-            f"  {url}/sign-in#{secret}",
+            f"  {address.link}",
             "",
         ]
     return "\n".join([*lines, "Ctrl-C stops it."])

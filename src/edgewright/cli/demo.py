@@ -1,7 +1,7 @@
-"""`edgewright demo`: the main job shown to a person, on the embedded control plane, with simulated devices.
+"""`edgewright demo`: a firmware rolled out to a small fleet, and a bad one stopped and recalled, shown to a person.
 
-Everything runs in this process but the flashers, which run in Pods as always. It ends with 0 only if everything that it
-claims was checked, by asking the devices themselves.
+Everything runs in this process, on the embedded control plane with simulated devices, but the flashers, which run in
+Pods as always. It ends with 0 only if everything that it claims was checked, by asking the devices themselves.
 """
 
 from __future__ import annotations
@@ -15,35 +15,51 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, cast
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.live import Live
 from rich.markup import escape
 
 from edgewright.api.device import Device
+from edgewright.api.firmwarerollout import (
+    Batch,
+    Budget,
+    DeviceSelector,
+    FirmwareRollout,
+    FirmwareRolloutSpec,
+    Gate,
+    StopAction,
+    StopRule,
+)
 from edgewright.api.flash_pod import FLASHER_IMAGE
-from edgewright.api.flashjob import TLS_SECRET, FlashJob, FlashJobPhase, FlashJobSpec
-from edgewright.api.instance import Instance
+from edgewright.api.flashjob import TLS_SECRET, FlashJobTemplate
+from edgewright.api.label_selector import LabelSelector
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.cli import machine, operator_options, up
+from edgewright.cli import machine, operator_options, rollout_follow, up
+from edgewright.cli.cluster import Place
 from edgewright.cli.demo_screen import (
+    BAD,
+    BUDGET,
+    CANARIES,
+    CRASHING,
     DROPPING,
+    NEW,
+    OLD,
+    PER_SITE,
     REFUSED,
-    REVERTED,
+    SITES,
     Row,
     Seen,
     checks_text,
     claims,
-    live_table,
-    news,
     proof_table,
 )
 from edgewright.cli.failure import Failed
 from edgewright.cli.signals import stop_on_signals
+from edgewright.controllers.rollout import changes, why_world
 from edgewright.runtime import Client, Key
 from edgewright.runtime.cache import Cache
 from edgewright.runtime.config import Config
@@ -52,20 +68,28 @@ from edgewright.runtime.objects import ObjectMeta
 
 if TYPE_CHECKING:
     from edgewright.cli.instance_registration import Registration
+    from edgewright.devices.simulated.faults import Fault
     from edgewright.devices.simulated.fleet import Fleet
     from edgewright.devices.simulated.registry import Registry
     from edgewright.local.control_plane import Running
 
 NAMESPACE: Final = "default"
-JOB: Final = "demo"
-OLD, NEW = "0.1.0", "0.2.0"
+GOOD_ROLLOUT, BAD_ROLLOUT = f"thermometer-{NEW}", f"thermometer-{BAD}"
 APPLICATION: Final = "thermometer"
-FAULTS: Final = (f"refuse-attestation={REFUSED}", f"drop-transfer:60:once={DROPPING}", f"boot-loop={REVERTED}")
-_DEVICES: Final = 12
+FAULTS: Final = (f"refuse-attestation={REFUSED}", f"drop-transfer:60:once={DROPPING}")
+_CRASH: Final = f"boot-loop:60={CRASHING}"
+"""What the bad firmware does on one device: it runs long enough to be proven, and for that to be written down on a busy
+machine, then crashes; the device goes back.
+"""
+_DEVICES: Final = len(SITES) * PER_SITE
+_SITE, _RING, _CANARY = "site", "ring", "canary"
 _FIRST_ADDRESS: Final = "127.32.0.1"
 _SCALE: Final = 0.15
-_PATIENCE: Final = 50.0
+_PATIENCE: Final = 300.0
+"""Seconds for a rollout: a limit only ends what failed, and a busy machine is no fault."""
 _LOOKS_EVERY: Final = 0.5
+_SOAK: Final = 2
+_LONG_SOAK: Final = 30
 _TIDYING: Final = 60.0
 
 
@@ -78,19 +102,20 @@ class Scene:
     fleet: Fleet
     registry: Registry
     registration: Registration
+    where: Place
 
 
 def demo(
     *,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave it running afterwards, to play with, until Ctrl-C.")
+        bool, typer.Option("--keep", help="Leave it running until Ctrl-C, and print a link to its web page.")
     ] = False,
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Where to keep its data; default: a folder that goes with it.", show_default=False),
     ] = None,
 ) -> None:
-    """Flash 12 simulated devices on an embedded control plane, and show what was proven. Takes less than a minute."""
+    """Roll firmware out to 12 simulated devices on an embedded control plane, and show what was proven."""
     up.require_libraries()
     if (why := machine.no_pod_can_run()) is not None:
         raise Failed(why)
@@ -113,7 +138,10 @@ async def run(folder: Path, console: Console, *, keep: bool) -> bool | None:
     held: bool | None = None
     started = time.monotonic()
     with stop_on_signals() as stop:
-        console.print(f"[bold]1. Start[/] the control plane, the operator and {_DEVICES} simulated devices ({OLD})")
+        console.print(
+            f"[bold]1. Start[/] the control plane, the operator and {_DEVICES} simulated devices ({OLD}) "
+            f"at {len(SITES)} sites"
+        )
         async with opened(folder) as scene:
             showing = asyncio.create_task(show(scene, console, started=started))
             stopping = asyncio.create_task(scene.running.serve_until(stop))
@@ -121,8 +149,11 @@ async def run(folder: Path, console: Console, *, keep: bool) -> bool | None:
                 await asyncio.wait({showing, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if showing.done():
                     held = showing.result()
-                    console.print(how_to_go_on(folder / "kubeconfig", kept=keep))
-                if keep or held is None:
+                    if keep:
+                        await kept(folder / "kubeconfig", console, stopping)
+                    else:
+                        console.print(how_to_go_on(folder / "kubeconfig"))
+                else:
                     await stopping  # raises, where it was no signal that ended it
             finally:
                 await ended(showing)
@@ -132,26 +163,103 @@ async def run(folder: Path, console: Console, *, keep: bool) -> bool | None:
     return held
 
 
+async def kept(kubeconfig: Path, console: Console, stopping: asyncio.Task[None]) -> None:
+    """Serves the web page too, says how to go on, and waits for the end, whatever brings it."""
+    page = up.Page.at(up.Listen("127.0.0.1", 0))
+    async with page.served(kubeconfig) as link:
+        console.print(how_to_go_on(kubeconfig, link=link))
+        await stopping
+
+
 async def show(scene: Scene, console: Console, *, started: float) -> bool:
     """The scenes one after the other; whether all that is claimed was found to be so."""
     say = console.print
     rows = await discovered(scene)
-    say(f"   Kubernetes at {scene.running.url}, firmware {NEW} in a registry at {scene.registry.host}")
-    say("   Three of the devices are faulty, on purpose:")
+    await labelled(scene, rows)
+    say(f"   Kubernetes at {scene.running.url}, firmware in a registry at {scene.registry.host}")
+    say("   Two of the devices are faulty, on purpose:")
     for row in rows:
         if row.fault:
-            say(f"   device {row.number}: {row.fault}")
-    say(f"\n[bold]2. Declare[/] FlashJob/{JOB}: these {_DEVICES} devices run {NEW}\n")
-    job = await flashed(scene, rows, console)
-    say("\n[bold]3. Ask[/] the devices themselves what they run\n")
-    answers = await asked(scene.fleet)
-    say(proof_table(rows, job, answers))
-    seen = Seen(answers=answers, written=written_by(scene.fleet), left=await left_over(scene.client))
-    checks = claims(rows, job, seen, old=OLD, new=NEW)
-    say(f"\n[bold]4. What was proven[/], {time.monotonic() - started:.0f} s after the start\n")
+            say(f"   device {row.number}, {row.name}: {row.fault}")
+    say(
+        f"\n[bold]2. Roll out {NEW}[/]: {len(CANARIES)} canaries, {_SOAK} s to see that they are well, then a third, "
+        f"then the rest; at most {BUDGET} devices of a site at once\n"
+    )
+    good = await rolled_out(scene, good_rollout(scene.registry.host), console)
+    refused = next(row.name for row in rows if row.number == REFUSED)
+    say(f"\n   edgewright rollout why {refused}")
+    why = await why_world.sentence(scene.client, refused, namespace=scene.where.searched)
+    say(f"   {why}", markup=False)
+    say(f"\n[bold]3. Roll out {BAD}[/], which crashes on device {CRASHING} some seconds after it was proven to run\n")
+    scene.fleet[CRASHING].faults = (_parsed(_CRASH),)
+    bad = await rolled_out(scene, bad_rollout(scene.registry.host), console)
+    say(f"\n[bold]4. Recall[/]: what {bad.metadata.name} changed goes back to what it ran before\n")
+    recall = await followed(scene, bad.status.recall, console) if bad.status.recall else bad
+    say("\n[bold]5. Ask[/] the devices themselves what they run\n")
+    seen = Seen(
+        answers=await asked(scene.fleet),
+        journals={device.number: tuple(device.journal) for device in scene.fleet},
+        devices=await by_number(scene, rows),
+        good=good,
+        bad=bad,
+        recall=recall,
+        why=why,
+        left=await left_over(scene.client),
+    )
+    say(proof_table(rows, seen))
+    checks = claims(rows, seen)
+    say(f"\n[bold]6. What was proven[/], {time.monotonic() - started:.0f} s after the start\n")
     for line in checks_text(checks):
         say(line)
     return all(check.holds for check in checks)
+
+
+def good_rollout(registry: str) -> FirmwareRollout:
+    """The rollout that goes well: canaries, a third, the rest."""
+    return _rollout(
+        GOOD_ROLLOUT,
+        registry,
+        NEW,
+        batches=(
+            _canaries(soak=_SOAK),
+            Batch(name="third", size="33%", gate=Gate(success_percent=70)),
+            Batch(name="rest", gate=Gate(success_percent=70)),
+        ),
+        stop=(StopRule(threshold="50%", min_sample=4, action=StopAction.PAUSE),),
+    )
+
+
+def bad_rollout(registry: str) -> FirmwareRollout:
+    """The rollout that goes wrong: one device that falls back is enough to take it all back."""
+    return _rollout(
+        BAD_ROLLOUT,
+        registry,
+        BAD,
+        batches=(_canaries(soak=_LONG_SOAK),),
+        stop=(StopRule(outcomes=("regressed", "reverted"), threshold=1, action=StopAction.RECALL),),
+    )
+
+
+def _canaries(*, soak: int) -> Batch:
+    chosen = DeviceSelector(labels=LabelSelector(match_labels={_RING: _CANARY}))
+    return Batch(name=_CANARY, selector=chosen, soak_seconds=soak)
+
+
+def _rollout(
+    name: str, registry: str, version: str, *, batches: tuple[Batch, ...], stop: tuple[StopRule, ...]
+) -> FirmwareRollout:
+    return FirmwareRollout(
+        metadata=ObjectMeta(name=name, namespace=NAMESPACE),
+        spec=FirmwareRolloutSpec(
+            selector=DeviceSelector(applications=(APPLICATION,)),
+            firmware=f"{registry}/demo/firmware:{version}",
+            version=version,
+            template=FlashJobTemplate(retries=1, timeout_seconds=120),
+            batches=batches,
+            budgets=(Budget(label=_SITE, max_unavailable=BUDGET),),
+            stop=stop,
+        ),
+    )
 
 
 @asynccontextmanager
@@ -175,10 +283,12 @@ async def opened(folder: Path) -> AsyncIterator[Scene]:
         running = await stack.enter_async_context(control_plane.open(settings))
         await asyncio.to_thread(kubeconfig.write, folder / "kubeconfig", running.entrance.kubeconfig(running.url))
         tls = running.entrance.component("demo")
-        client = await stack.enter_async_context(Client(Config(server=running.url, tls=tls, source="edgewright demo")))
+        access = Config(server=running.url, tls=tls, namespace=NAMESPACE, source="edgewright demo")
+        client = await stack.enter_async_context(Client(access))
         pinned = await pinned_certificate(client, namespace=NAMESPACE, name=TLS_SECRET)
         registry = await stack.enter_async_context(Registry())
-        registry.add_image("demo/firmware", NEW, {"esp32": esp_image(version=NEW, project=APPLICATION)})
+        for version in (NEW, BAD):
+            registry.add_image("demo/firmware", version, {"esp32": esp_image(version=version, project=APPLICATION)})
         fleet = await stack.enter_async_context(listening(pinned))
         attestation = await stack.enter_async_context(AttestationService(fleet.recognises))
         operator = Settings(
@@ -198,14 +308,20 @@ async def opened(folder: Path) -> AsyncIterator[Scene]:
         )
         await registration.begin()
         running.go_on("registration", registration.run())
-        yield Scene(running=running, client=client, fleet=fleet, registry=registry, registration=registration)
+        yield Scene(
+            running=running,
+            client=client,
+            fleet=fleet,
+            registry=registry,
+            registration=registration,
+            where=Place(settings=access),
+        )
 
 
 @asynccontextmanager
 async def listening(pinned: str) -> AsyncIterator[Fleet]:
     """The devices, at the usual port, or each at a free one where somebody else has that or it may not be used."""
     from edgewright.devices.simulated.device import Times  # noqa: PLC0415
-    from edgewright.devices.simulated.faults import parse_fault  # noqa: PLC0415
     from edgewright.devices.simulated.fleet import Fleet  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
@@ -217,7 +333,7 @@ async def listening(pinned: str) -> AsyncIterator[Fleet]:
                 version=OLD,
                 first_address=_FIRST_ADDRESS,
                 port=port,
-                faults=[parse_fault(each) for each in FAULTS],
+                faults=[_parsed(each) for each in FAULTS],
                 times=Times(scale=_SCALE),
             )
             try:
@@ -236,7 +352,7 @@ async def discovered(scene: Scene) -> list[Row]:
     """The devices, once the inventory has a Device for each."""
     endpoints = {device.endpoint for device in scene.fleet}
     cache = Cache(scene.client.of(Device))
-    async with following(cache) as changed:
+    async with rollout_follow.kept(cache) as changed:
         while not endpoints <= (names := {each.spec.endpoint: each.metadata.name for each in cache}).keys():
             await soon(changed, "the inventory has found every device")
     return [
@@ -250,53 +366,32 @@ async def discovered(scene: Scene) -> list[Row]:
     ]
 
 
-async def flashed(scene: Scene, rows: Sequence[Row], console: Console) -> FlashJob:
-    """Declares the FlashJob and follows it to its end."""
-    instances = (await scene.client.of(Instance).list(NAMESPACE)).items
-    job = FlashJob(
-        metadata=ObjectMeta(name=JOB, namespace=NAMESPACE),
-        spec=FlashJobSpec(
-            uuid=tuple(each.metadata.uid for each in instances),
-            firmware=f"{scene.registry.host}/demo/firmware:{NEW}",
-            version=NEW,
-            device="esp32",
-            retries=1,
-            timeout_seconds=40,
-        ),
+async def labelled(scene: Scene, rows: Sequence[Row]) -> None:
+    """Says where each device stands, and which are the canaries, as people do with `edgewright devices label`."""
+    api = scene.client.of(Device)
+    for row in rows:
+        ring = {_RING: _CANARY} if row.number in CANARIES else {}
+        await api.patch(Key("", row.name), {"metadata": {"labels": {_SITE: row.site, **ring}}})
+
+
+async def rolled_out(scene: Scene, rollout: FirmwareRollout, console: Console) -> FirmwareRollout:
+    """Declares a rollout and follows it to its end."""
+    await scene.client.of(FirmwareRollout).create(rollout)
+    return await followed(scene, rollout.metadata.name, console)
+
+
+async def followed(scene: Scene, name: str, console: Console) -> FirmwareRollout:
+    """A rollout once it has ended; until then it is shown how it goes on."""
+    display = rollout_follow.Display(cast(TextIO, console.file))
+    return await rollout_follow.follow(
+        scene.client, scene.where, name, show=display.show, until=changes.has_ended, limit=_PATIENCE
     )
-    await scene.client.of(FlashJob).create(job)
-    shown: FlashJob | None = None
-    cache = Cache(scene.client.of(FlashJob), namespaces=[NAMESPACE])
-    async with following(cache) as changed:
-        with Live(console=console, auto_refresh=False, transient=False) as live:
-            while True:
-                now = cache.get(Key(NAMESPACE, JOB))
-                if now is not None and now is not shown:
-                    if console.is_terminal:
-                        live.update(live_table(rows, now), refresh=True)
-                    else:
-                        for line in news(rows, shown, now):
-                            console.print(line, markup=False)
-                    shown = now
-                if shown is not None and shown.status.phase in {FlashJobPhase.COMPLETED, FlashJobPhase.FAILED}:
-                    return shown
-                await soon(changed, "the FlashJob has ended")
 
 
-@asynccontextmanager
-async def following(*caches: Cache[Any]) -> AsyncIterator[asyncio.Event]:
-    """Keeps caches, which are filled from the beginning; the event is set by every change."""
-    changed = asyncio.Event()
-    for cache in caches:
-        cache.subscribe(lambda _: changed.set())
-    tasks = [asyncio.create_task(cache.run()) for cache in caches]
-    try:
-        for cache in caches:
-            await cache.wait_synced()
-        yield changed
-    finally:
-        for task in tasks:
-            await ended(task)
+async def by_number(scene: Scene, rows: Sequence[Row]) -> dict[int, Device]:
+    """The Device of each device."""
+    devices = {each.metadata.name: each for each in (await scene.client.of(Device).list()).items}
+    return {row.number: devices[row.name] for row in rows}
 
 
 async def soon(changed: asyncio.Event, what: str) -> None:
@@ -324,9 +419,10 @@ async def asked(fleet: Fleet) -> dict[int, str]:
     return {device.number: version for device, version in zip(fleet, versions, strict=True)}
 
 
-def written_by(fleet: Fleet) -> dict[int, int]:
-    """How often each device has been written, by its own journal."""
-    return {device.number: len(device.journal.written) for device in fleet}
+def _parsed(fault: str) -> Fault:
+    from edgewright.devices.simulated.faults import parse_fault  # noqa: PLC0415 - as in all commands
+
+    return parse_fault(fault)
 
 
 async def left_over(client: Client) -> list[Key]:
@@ -334,7 +430,7 @@ async def left_over(client: Client) -> list[Key]:
     pods = Cache(client.of(Pod), namespaces=[NAMESPACE])
     services = Cache(client.of(Service), namespaces=[NAMESPACE])
     left: list[Key] = []
-    async with following(pods, services) as changed:
+    async with rollout_follow.kept(pods, services) as changed:
         with suppress(TimeoutError):
             async with asyncio.timeout(_TIDYING):
                 while True:
@@ -347,9 +443,11 @@ async def left_over(client: Client) -> list[Key]:
 
 
 async def called_off(client: Client) -> None:
-    """Deletes the FlashJob and waits until its flash Pods have ended: they would outlive this process."""
+    """Deletes the rollouts and waits until their flash Pods have ended: they would outlive this process."""
     with suppress(KubernetesError):
-        await client.of(FlashJob).delete(Key(NAMESPACE, JOB))
+        api = client.of(FirmwareRollout)
+        for rollout in (await api.list(NAMESPACE)).items:
+            await api.delete(rollout.key)
         await left_over(client)
 
 
@@ -359,13 +457,16 @@ async def ended(task: asyncio.Task[Any]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def how_to_go_on(kubeconfig: Path, *, kept: bool) -> str:
-    """What to type next."""
+def how_to_go_on(kubeconfig: Path, *, link: str = "") -> str:
+    """What to type next, and what to open where it was kept."""
     more = "To flash a board on your desk, and for all the rest: docs/README.md"
-    if not kept:
-        return f"\nTo look around in it with kubectl: [bold]{escape(sys.argv[0])} demo --keep[/]\n{more}"
+    if not link:
+        return f"\nTo look around in it: [bold]{escape(sys.argv[0])} demo --keep[/]\n{more}"
     return (
-        "\nIt goes on until Ctrl-C. In another terminal:\n\n"
+        "\nIt goes on until Ctrl-C. In a browser on this machine, once and within ten minutes:\n\n"
+        f"  {escape(link)}\n\n"
+        "In another terminal:\n\n"
         f"  export KUBECONFIG={escape(shlex.quote(str(kubeconfig)))}\n"
-        f"  kubectl get devices\n  kubectl describe flashjob {JOB}\n  kubectl get flashjob {JOB} -o yaml\n\n{more}"
+        f"  edgewright devices list\n  edgewright rollout get {GOOD_ROLLOUT}\n"
+        f"  kubectl get devices,firmwarerollouts,flashjobs\n\n{more}"
     )

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from typing import TYPE_CHECKING, Annotated
+import os
+import re
+import socket
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,9 +25,12 @@ from edgewright.runtime.errors import NotFound
 from edgewright.runtime.health import ListenError
 
 if TYPE_CHECKING:
-    from edgewright.gateway.settings import GatewaySettings
+    from edgewright.gateway.settings import GatewaySettings, Limits
 
-_MAX_DAYS = 3650
+DAYS: Final = 30
+PUBLISHED_DAYS: Final = 365
+_MAX_DAYS: Final = 3650
+_MAX_REPLICA: Final = 60
 
 
 def gateway(
@@ -71,7 +77,32 @@ def gateway(
     ] = True,
     certificate_days: Annotated[
         int, typer.Option("--certificate-days", help="How long the certificate of a device is valid.")
-    ] = 30,
+    ] = DAYS,
+    published_days: Annotated[
+        int,
+        typer.Option(
+            "--published-certificate-days",
+            help="How long the certificate of a published agent is valid, which does not survive one that expires.",
+        ),
+    ] = PUBLISHED_DAYS,
+    published_grace: Annotated[
+        int,
+        typer.Option(
+            "--published-grace-days", help="For so long an expired certificate of a published agent is still taken."
+        ),
+    ] = 0,
+    enrolments: Annotated[
+        int,
+        typer.Option(
+            "--enrolments-per-minute", help="How many devices may come in with one registration certificate a minute."
+        ),
+    ] = 1200,
+    pending: Annotated[
+        int, typer.Option("--max-pending", help="How many of those may wait for approval at once.")
+    ] = 10_000,
+    total: Annotated[
+        int, typer.Option("--max-devices", help="How many devices may come in with one registration certificate.")
+    ] = 100_000,
     health_host: Annotated[str, typer.Option("--health-host", help="Where to serve metrics and health.")] = "127.0.0.1",
     metrics_port: Annotated[
         int | None,
@@ -88,7 +119,15 @@ def gateway(
     if not 1 <= certificate_days <= _MAX_DAYS:
         raise typer.BadParameter(f"{certificate_days} is not from 1 to {_MAX_DAYS}", param_hint="--certificate-days")
     loaded = config.load(kubeconfig=kubeconfig, context=context, namespace=namespace)
-    settings = _settings(
+    if not 1 <= published_days <= _MAX_DAYS:
+        raise typer.BadParameter(
+            f"{published_days} is not from 1 to {_MAX_DAYS}", param_hint="--published-certificate-days"
+        )
+    if not 0 <= published_grace <= _MAX_DAYS:
+        raise typer.BadParameter(f"{published_grace} is not from 0 to {_MAX_DAYS}", param_hint="--published-grace-days")
+    if min(enrolments, pending, total) < 1:
+        raise typer.BadParameter("a limit is at least 1", param_hint="--enrolments-per-minute")
+    settings = settings_of(
         loaded.namespace,
         allowed=tuple(allow_namespace or ()),
         host=host,
@@ -96,21 +135,28 @@ def gateway(
         names=tuple(name or ()),
         automatic=approval,
         days=certificate_days,
+        published_days=published_days,
+        published_grace_days=published_grace,
+        limits=_limits(enrolments, pending, total),
     )
     logs.setup(level="info")
     asyncio.run(serve(loaded, settings, health_host=health_host, metrics_port=metrics_port, health_port=health_port))
 
 
-def _settings(
+def settings_of(
     namespace: str,
     *,
-    allowed: tuple[str, ...],
     host: str,
     port: int,
     names: tuple[str, ...],
-    automatic: bool,
-    days: int,
+    allowed: tuple[str, ...] = (),
+    automatic: bool = True,
+    days: float = DAYS,
+    published_days: float = PUBLISHED_DAYS,
+    published_grace_days: float = 0,
+    limits: Limits | None = None,
 ) -> GatewaySettings:
+    """What was typed, as the gateway takes it."""
     from edgewright.gateway.settings import GatewaySettings  # noqa: PLC0415 - other commands need none of it
 
     usual = GatewaySettings(namespace=namespace)
@@ -124,7 +170,19 @@ def _settings(
         addresses=tuple(dict.fromkeys((*addresses, *usual.addresses))),
         automatic_approval=automatic,
         device_days=days,
+        published_days=published_days,
+        published_grace_days=published_grace_days,
+        replica=re.sub("[^a-z0-9-]", "-", socket.gethostname().lower())[:_MAX_REPLICA].strip("-")
+        if "KUBERNETES_SERVICE_HOST" in os.environ
+        else "",
+        limits=limits or usual.limits,
     )
+
+
+def _limits(enrolments: int, pending: int, total: int) -> Limits:
+    from edgewright.gateway.settings import Limits  # noqa: PLC0415
+
+    return Limits(enrolments_a_minute=enrolments, pending=pending, total=total)
 
 
 async def serve(
@@ -137,8 +195,8 @@ async def serve(
 ) -> None:
     """Runs the gateway until a signal comes."""
     from edgewright.api.capabilities import EDGE  # noqa: PLC0415
-    from edgewright.gateway.authority import Unusable  # noqa: PLC0415
     from edgewright.gateway.gateway import Gateway  # noqa: PLC0415 - other commands need none of it
+    from edgewright.gateway.rotation import Unusable  # noqa: PLC0415
 
     async with Client(loaded) as client:
         for kind in EDGE.kinds:

@@ -59,6 +59,15 @@ PodIdRange: TypeAlias = Annotated[
     ),
 ]
 
+Runtime: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--runtime",
+        metavar="auto|process|podman",
+        help="Who runs images that no --image names: nobody (process), podman, or podman where it can (auto).",
+    ),
+]
+
 # What a certificate takes for a name, without `system:node:`.
 _MAX_NODE_NAME: Final = 52
 _LAST_PORT: Final = 65_535
@@ -92,6 +101,20 @@ def pod_ids(text: str) -> PodIds:
         return ids.parse(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--pod-ids") from None
+
+
+def podman(runtime: str) -> bool:
+    """Whether podman runs the images that stand for no program here."""
+    if runtime not in {"auto", "process", "podman"}:
+        raise typer.BadParameter(f"{runtime!r} is not auto, process or podman", param_hint="--runtime")
+    if runtime == "process":
+        return False
+    from edgewright.local.node.podman_service import unusable  # noqa: PLC0415 - other commands need none of it
+
+    problem = unusable()
+    if problem is not None and runtime == "podman":
+        raise Failed(f"--runtime podman: {problem}")
+    return problem is None
 
 
 def images(given: Sequence[str] | None) -> dict[str, list[str]]:

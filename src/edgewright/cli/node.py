@@ -18,6 +18,7 @@ import typer
 from yarl import URL
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
+from edgewright.api.node import NODE_TAINT
 from edgewright.cli import machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
@@ -29,8 +30,6 @@ from edgewright.runtime.tls import ConfigError, Pem, certificates_in, read_bytes
 
 if TYPE_CHECKING:
     from edgewright.local.node.pod_ids import PodIds
-
-# Whom Pods run as where the node runs as root: somebody who owns nothing.
 
 
 def node(
@@ -51,7 +50,22 @@ def node(
         ),
     ] = None,
     image: machine.Images = None,
+    runtime: machine.Runtime = "process",
     pod_ids: machine.PodIdRange = "",
+    taint: Annotated[
+        bool,
+        typer.Option(
+            "--taint/--no-taint",
+            help=f"Keep all Pods off this node that do not tolerate {NODE_TAINT}: flash Pods do.",
+        ),
+    ] = True,
+    allow_command: Annotated[
+        bool,
+        typer.Option(
+            "--allow-command",
+            help="Let Pods run any program of this machine, by command or an exec probe, not only those of images.",
+        ),
+    ] = False,
     addresses: Annotated[
         str,
         typer.Option(
@@ -81,10 +95,11 @@ def node(
         ),
     ] = None,
 ) -> None:
-    """Run the Pods of one node as processes on this machine, until Ctrl-C. Its Pods go on, and are found again."""
+    """Run the Pods of one node on this machine, until Ctrl-C. Its Pods go on, and are found again."""
     called = machine.node_name(name, option="--name")
     images = {FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **machine.images(image)}
     given, ids = machine.addresses(addresses), machine.pod_ids(pod_ids)
+    podman = machine.podman(runtime)
     (reached,) = machine.addresses(address, option="--address", most=1)
     settings = config.load(kubeconfig=kubeconfig, context=context)
     directory = machine.data_directory(data, called="edgewright-node")
@@ -100,6 +115,9 @@ def node(
                 address=reached,
                 tls=tls,
                 ids=ids,
+                taint=taint,
+                commands=allow_command,
+                podman=podman,
             )
         )
 
@@ -114,9 +132,12 @@ async def run(
     address: str,
     tls: ssl.SSLContext | None,
     ids: PodIds | None = None,
+    taint: bool = True,
+    commands: bool = False,
+    podman: bool = False,
 ) -> None:
     """Runs the node, and the Services where they are asked for, until a signal comes."""
-    from edgewright.local.node import Node  # noqa: PLC0415 - other commands need none of it
+    from edgewright.local.node import Advertised, Containers, Network, Node  # noqa: PLC0415 - other commands need none of it
     from edgewright.local.node.services import ServiceForwarder  # noqa: PLC0415
 
     with stop_on_signals() as stop:
@@ -126,13 +147,17 @@ async def run(
                 client,
                 name=name,
                 directory=directory,
-                images=images,
-                told=operator_options.TOLD,
-                log_tls=tls,
-                listen=address,
-                covered=[directory],
-                ids=ids,
-                environment=api_server_variables(settings.server),
+                containers=Containers(
+                    images=images,
+                    ids=ids,
+                    environment=api_server_variables(settings.server),
+                    covered=[directory],
+                    told=operator_options.TOLD,
+                    commands=commands,
+                    podman=podman,
+                ),
+                network=Network(host=address, log_tls=tls),
+                advertised=Advertised(taints={NODE_TAINT: taint}),
             )
             parts = [asyncio.create_task(runs.run(), name="node")]
             if addresses:

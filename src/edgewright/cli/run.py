@@ -6,17 +6,20 @@ Several may run: one leads by a Lease, the others wait. What it needs of the clu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import ssl
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
-from edgewright.cli import chart_watches, machine, operator_options
+from edgewright.cli import chart_options, chart_watches, machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.runtime import Client, Manager, config, logs
+from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.errors import Forbidden, NotFound
 from edgewright.runtime.health import ListenError
 from edgewright.runtime.manager import LeaseSettings
@@ -26,9 +29,6 @@ if TYPE_CHECKING:
     from edgewright.controllers.settings import Settings
 
 _log = logs.get("cli.run")
-
-LEASE = "edgewright"
-"""The name of the leader's Lease."""
 
 
 def run(
@@ -40,15 +40,27 @@ def run(
         str | None,
         typer.Option(
             "--lease-namespace",
+            "--leader-election-namespace",
             help="Where the leader's Lease is; default: the context's namespace.",
             show_default=False,
         ),
     ] = None,
     lease_name: Annotated[
-        str, typer.Option("--lease-name", "--leader-election-id", help="The name of the leader's Lease.")
-    ] = LEASE,
+        str | None,
+        typer.Option(
+            "--lease-name",
+            "--leader-election-id",
+            help="The name of the leader's Lease; default: edgewright, with --controllers charts edgewright-charts.",
+            show_default=False,
+        ),
+    ] = None,
     leader_elect: Annotated[
-        bool, typer.Option("--leader-elect/--no-leader-elect", help="Work only while holding the Lease.")
+        bool,
+        typer.Option(
+            "--leader-elect/--no-leader-elect",
+            "--enable-leader-election",
+            help="Work only while holding the Lease.",
+        ),
     ] = True,
     install_crds: Annotated[
         bool, typer.Option("--install-crds", help="Install or update our custom resource definitions first.")
@@ -62,9 +74,34 @@ def run(
         int | None,
         typer.Option("--health-port", help="Where /healthz and /readyz are; default: nowhere.", show_default=False),
     ] = None,
+    watch_namespace: operator_options.WatchNamespaces = None,
+    metrics_secure: Annotated[
+        bool,
+        typer.Option(
+            "--metrics-secure/--no-metrics-secure",
+            help="Serve metrics over TLS, to those alone whom the API server lets get /metrics.",
+        ),
+    ] = False,
+    metrics_cert_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--metrics-cert-path",
+            metavar="FOLDER",
+            help="A folder with tls.crt and tls.key for metrics over TLS; default: a self-signed certificate.",
+            show_default=False,
+        ),
+    ] = None,
     plain_registry: operator_options.PlainRegistries = None,
+    token_host: operator_options.TokenHosts = None,
     attestation: operator_options.Attestation = "",
     nat: operator_options.Nat = False,
+    allow_flasher_image: operator_options.FlasherImages = None,
+    allow_pull_secret: operator_options.PullSecrets = None,
+    allow_service_account: operator_options.ServiceAccounts = None,
+    allow_toleration: operator_options.Tolerations = None,
+    allow_pod_label: operator_options.PodLabels = None,
+    allow_pod_annotation: operator_options.PodAnnotations = None,
+    check_secrets: operator_options.CheckSecrets = True,
     flasher_image: operator_options.FlasherImage = FLASHER_IMAGE,
     local: Annotated[
         bool, typer.Option("--local", help="Devices may be on this machine: loopback addresses are endpoints too.")
@@ -78,25 +115,72 @@ def run(
         ),
     ] = False,
     probe_every: operator_options.ProbeEvery = operator_options.PROBE_EVERY,
+    webhook: operator_options.WebhookUrl = "",
+    webhook_secret_file: operator_options.WebhookSecrets = None,
+    webhook_plain: operator_options.WebhookPlain = False,
     watches: operator_options.Watches = None,
+    reconcile_period: chart_options.ReconcilePeriod = "",
+    max_concurrent_reconciles: chart_options.MaxConcurrentReconciles = None,
+    suppress_override_values: chart_options.SuppressOverrideValues = False,
+    metrics_bind_address: chart_options.MetricsBindAddress = None,
+    health_probe_bind_address: chart_options.HealthProbeBindAddress = None,
+    metrics_require_rbac: chart_options.MetricsRequireRbac = False,
+    enable_http2: chart_options.EnableHttp2 = False,  # noqa: ARG001 - read so that nobody need change a Deployment
+    zap_log_level: chart_options.ZapLogLevel = None,
+    zap_devel: chart_options.ZapDevel = False,
+    zap_other: chart_options.ZapOther = None,  # noqa: ARG001
 ) -> None:
     """Run the operator: keep the inventory, flash what FlashJobs ask for, until Ctrl-C."""
     for option, port in (("--metrics-port", metrics_port), ("--health-port", health_port)):
         machine.port(port, option=option)
+    if metrics_cert_path is not None and not metrics_secure:
+        raise typer.BadParameter("is for --metrics-secure alone", param_hint="--metrics-cert-path")
+    if metrics_require_rbac and not metrics_secure:
+        raise typer.BadParameter("needs --metrics-secure", param_hint="--metrics-require-rbac")
+    listening = chart_options.listening(
+        chart_options.Listening(host=host, metrics_port=metrics_port, health_port=health_port),
+        metrics=metrics_bind_address,
+        health=health_probe_bind_address,
+    )
+    level = chart_options.log_level(zap_log_level, devel=zap_devel)
     wanted = operator_options.capabilities(controllers)
-    charts = chart_watches.read(watches, kubeconfig=kubeconfig, context=context)
+    charts = chart_watches.read(
+        watches,
+        kubeconfig=kubeconfig,
+        context=context,
+        defaults=lambda: chart_options.defaults(
+            reconcile_period, max_concurrent_reconciles, hide_overrides=suppress_override_values
+        ),
+    )
     settings = operator_options.settings(
         plain_registries=plain_registry,
+        token_hosts=token_host,
         attestation=attestation,
         nat=nat,
         flasher_image=flasher_image,
         local=local,
         probe=probe,
         probe_every=probe_every,
+        allowed=operator_options.Allowed(
+            flasher_images=allow_flasher_image,
+            pull_secrets=allow_pull_secret,
+            service_accounts=allow_service_account,
+            tolerations=allow_toleration,
+            pod_labels=allow_pod_label,
+            pod_annotations=allow_pod_annotation,
+        ),
+        check_secrets=check_secrets,
+        webhook=operator_options.webhook(webhook, webhook_secret_file, plain=webhook_plain),
     )
     loaded = config.load(kubeconfig=kubeconfig, context=context, namespace=lease_namespace)
-    logs.setup(level="info", format="auto" if charts is None else "zap")
-    serving = Serving(host=host, metrics_port=metrics_port, health_port=health_port)
+    logs.setup(level=level, format="auto" if charts is None else "zap")
+    serving = Serving(
+        host=listening.host,
+        metrics_port=listening.metrics_port,
+        health_port=listening.health_port,
+        metrics_secure=metrics_secure,
+        metrics_cert_path=metrics_cert_path,
+    )
     asyncio.run(
         operate(
             loaded,
@@ -106,7 +190,8 @@ def run(
             install_crds=install_crds,
             wanted=wanted,
             charts=charts,
-            lease_name=lease_name,
+            lease_name=lease_name or operator_options.lease_of(wanted),
+            namespaces=tuple(watch_namespace or ()),
         )
     )
 
@@ -118,6 +203,16 @@ class Serving:
     host: str = "127.0.0.1"
     metrics_port: int | None = None
     health_port: int | None = None
+    metrics_secure: bool = False
+    metrics_cert_path: Path | None = None
+
+    def metrics_tls(self) -> ssl.SSLContext | None:
+        """What metrics are served with; None: plain HTTP."""
+        if not self.metrics_secure or self.metrics_port is None:
+            return None
+        from edgewright.runtime.metrics_access import serving_tls  # noqa: PLC0415 - plain ones need none of it
+
+        return serving_tls(self.metrics_cert_path, clock=SystemClock())
 
 
 async def operate(
@@ -129,23 +224,26 @@ async def operate(
     install_crds: bool,
     wanted: Collection[Capability] | None = None,
     charts: chart_watches.Charts | None = None,
-    lease_name: str = LEASE,
+    lease_name: str = operator_options.LEASE,
+    namespaces: Sequence[str] = (),
 ) -> None:
-    """Runs the operator until a signal comes."""
+    """Runs the operator until a signal comes; with `namespaces` it works on objects in these alone."""
     from edgewright.controllers.operator import add_controllers  # noqa: PLC0415 - other commands need none of it
 
     async with Client(loaded) as client:
         if install_crds:
             await operator_options.install_kinds(client, wanted)
-        chosen = await served_capabilities(client, wanted, charts=charts is not None)
+        namespaces = tuple(namespaces) or (charts.namespaces if charts else ())
+        chosen = await served_capabilities(client, wanted, charts=charts is not None, namespaces=namespaces)
         settings = replace(settings, charts=await charts.served(client) if charts else None)
     manager = Manager(
         Client(loaded),
         lease=LeaseSettings(name=lease_name, namespace=loaded.namespace) if leader_elect else None,
-        namespaces=charts.namespaces if charts else (),
+        namespaces=namespaces,
         metrics_port=serving.metrics_port,
         health_port=serving.health_port,
         host=serving.host,
+        metrics_tls=serving.metrics_tls(),
     )
     add_controllers(manager, settings, capabilities=chosen, asks=operator_options.prober(settings))
     try:
@@ -155,7 +253,11 @@ async def operate(
 
 
 async def served_capabilities(
-    client: Client, wanted: Collection[Capability] | None, *, charts: bool = False
+    client: Client,
+    wanted: Collection[Capability] | None,
+    *,
+    charts: bool = False,
+    namespaces: Sequence[str] = (),
 ) -> tuple[Capability, ...]:
     """The capabilities to run: those that were asked for, else all whose kinds the server has; the rest is logged.
 
@@ -170,7 +272,7 @@ async def served_capabilities(
     forbidden: dict[str, Forbidden] = {}
     for each in wanted or CAPABILITIES:
         try:
-            missing[each.name] = await missing_kinds(client, each)
+            missing[each.name] = await missing_kinds(client, each, namespaces)
         except Forbidden as error:  # an installation of other capabilities, which has no rights for this one
             forbidden[each.name] = error
     chosen = tuple(each for each in CAPABILITIES if missing.get(each.name) == [] and (charts or each is not CHARTS))
@@ -193,12 +295,13 @@ async def served_capabilities(
     return chosen
 
 
-async def missing_kinds(client: Client, capability: Capability) -> list[str]:
-    """The kinds of a capability that the server does not serve."""
+async def missing_kinds(client: Client, capability: Capability, namespaces: Sequence[str] = ()) -> list[str]:
+    """The kinds of a capability that the server does not serve; asked where the operator has the right to."""
     missing = []
+    where = next(iter(namespaces), None)
     for kind in capability.kinds:
         try:
-            await anext(client.raw(kind.kind).pages(size=1))
+            await anext(client.raw(kind.kind).pages(where if kind.kind.namespaced else None, size=1))
         except NotFound:
             missing.append(kind.kind.resource)
     return missing

@@ -69,6 +69,7 @@ class Wanted:
 
 
 def simulate(
+    called: typer.Context = None,  # type: ignore[assignment]  # only a test calls it by itself
     *,
     devices: Annotated[int, typer.Option("--devices", help="How many devices.")] = 12,
     fault: Annotated[
@@ -151,6 +152,8 @@ def simulate(
     The devices and their Instances go when it ends. The Secret stays, for other fleets may use it, and so does the
     definition of Instances, where there was none: how to remove them is said at the end.
     """
+    if getattr(called, "invoked_subcommand", None) is not None:
+        return
     from edgewright.devices.simulated.faults import BadFault, parse_fault  # noqa: PLC0415 - others need none of it
 
     try:

@@ -15,8 +15,8 @@ import re
 import shlex
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -26,18 +26,26 @@ from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.cli import machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.signals import stop_on_signals
-from edgewright.runtime import Client, Manager
+from edgewright.runtime import Client, LeaseSettings, Manager, logs
 from edgewright.runtime.config import Config
+from edgewright.runtime.errors import LeaseLost
+from edgewright.runtime.health import ListenError
 from edgewright.runtime.tls import ConfigError
 
 if TYPE_CHECKING:
+    from edgewright.cli.console import Chosen
     from edgewright.controllers.settings import Settings as OperatorSettings
     from edgewright.local.control_plane import Running
+
+_log = logs.get("cli.up")
 
 CONTEXT: Final = "edgewright"
 """What the context is called that --merge adds."""
 
+_HOLDER: Final = "edgewright-up"
 _LISTEN: Final = "127.0.0.1:6443"
+_GATEWAY: Final = "0.0.0.0:8043"
+_CONSOLE: Final = "127.0.0.1:8090"
 _LAST_PORT: Final = 65_535
 # What the extra `local` installs, by the name under which it is imported.
 _LIBRARY: Final = "cel_expr_python"
@@ -57,6 +65,37 @@ class Listen(NamedTuple):
     def __str__(self) -> str:
         """As people type it, and as it stands in a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Site(NamedTuple):
+    """Where edge devices dial in, and under which names."""
+
+    listen: Listen
+    names: tuple[str, ...] = ()
+
+
+class Page(NamedTuple):
+    """Where the web page and the REST API are served, and how."""
+
+    listen: Listen
+    chosen: Chosen
+
+    @classmethod
+    def at(cls, listen: Listen) -> Page:
+        """For whoever started this; wrong usage where other machines could reach it."""
+        from edgewright.cli.console import for_its_owner  # noqa: PLC0415 - only who wants it
+
+        return cls(listen, for_its_owner(listen, option="--console-listen"))
+
+    @asynccontextmanager
+    async def served(self, kubeconfig: Path, *, context: str | None = None) -> AsyncIterator[str]:
+        """Serves for the user of a kubeconfig until the end of the block; gives the one-time link."""
+        from edgewright.cli import console  # noqa: PLC0415
+        from edgewright.runtime import config  # noqa: PLC0415
+
+        loaded = await asyncio.to_thread(config.load, kubeconfig=kubeconfig, context=context)
+        async with console.served(loaded, self.listen, self.chosen, option="--console-listen") as address:
+            yield address.link
 
 
 def up(
@@ -80,6 +119,7 @@ def up(
     ] = False,
     addresses: machine.Addresses = "",
     image: machine.Images = None,
+    runtime: machine.Runtime = "auto",
     pod_ids: machine.PodIdRange = "",
     no_node: Annotated[bool, typer.Option("--no-node", help="Serve the API only, and run no Pods.")] = False,
     node_name: Annotated[
@@ -92,24 +132,81 @@ def up(
         bool, typer.Option("--no-operator", help="Leave out our kinds and controllers: only Kubernetes.")
     ] = False,
     plain_registry: operator_options.PlainRegistries = None,
+    token_host: operator_options.TokenHosts = None,
     attestation: operator_options.Attestation = "",
     nat: operator_options.Nat = False,
+    allow_flasher_image: operator_options.FlasherImages = None,
+    allow_pull_secret: operator_options.PullSecrets = None,
+    allow_service_account: operator_options.ServiceAccounts = None,
+    allow_toleration: operator_options.Tolerations = None,
+    allow_pod_label: operator_options.PodLabels = None,
+    allow_pod_annotation: operator_options.PodAnnotations = None,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Ask Devices that no Akri Instance shows what they run.")
     ] = True,
     probe_every: operator_options.ProbeEvery = operator_options.PROBE_EVERY,
+    webhook: operator_options.WebhookUrl = "",
+    webhook_secret_file: operator_options.WebhookSecrets = None,
+    webhook_plain: operator_options.WebhookPlain = False,
+    gateway: Annotated[
+        bool,
+        typer.Option(
+            "--gateway", help="Serve Linux edge devices too: what `edgewright gateway` does.", show_default=False
+        ),
+    ] = False,
+    gateway_listen: Annotated[
+        str,
+        typer.Option("--gateway-listen", metavar="HOST:PORT", help="Where edge devices dial in, with --gateway."),
+    ] = _GATEWAY,
+    gateway_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--gateway-name",
+            metavar="HOST",
+            help="A name or address by which edge devices reach this machine; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console",
+            help="Serve the web page and the REST API too, and print a one-time link to it.",
+            show_default=False,
+        ),
+    ] = False,
+    console_listen: Annotated[
+        str,
+        typer.Option("--console-listen", metavar="HOST:PORT", help="Where to serve the page, with --console."),
+    ] = _CONSOLE,
 ) -> None:
-    """Serve a Kubernetes API on this machine and run its Pods as processes, until Ctrl-C. Nothing is lost by a stop."""
+    """Serve a Kubernetes API on this machine and run its Pods, until Ctrl-C. Nothing is lost by a stop."""
     where = read_listen(listen)
+    door = None
+    if gateway:
+        if no_operator:
+            raise typer.BadParameter("edge devices need the operator: leave out --no-operator", param_hint="--gateway")
+        door = read_listen(gateway_listen, option="--gateway-listen")
+    page = Page.at(read_listen(console_listen, option="--console-listen")) if console else None
     directory = machine.data_directory(data)
     images, given, ids = machine.images(image), machine.addresses(addresses), machine.pod_ids(pod_ids)
     chosen = operator_options.settings(
         plain_registries=plain_registry,
+        token_hosts=token_host,
         attestation=attestation,
         nat=nat,
         local=True,
         probe=probe,
         probe_every=probe_every,
+        allowed=operator_options.Allowed(
+            flasher_images=allow_flasher_image,
+            pull_secrets=allow_pull_secret,
+            service_accounts=allow_service_account,
+            tolerations=allow_toleration,
+            pod_labels=allow_pod_label,
+            pod_annotations=allow_pod_annotation,
+        ),
+        webhook=operator_options.webhook(webhook, webhook_secret_file, plain=webhook_plain),
     )
     node = None if no_node else machine.node_name(node_name, option="--node-name")
     require_libraries()
@@ -129,12 +226,25 @@ def up(
         images={FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **images},
         told=operator_options.TOLD,
         addresses=given,
+        podman=node is not None and machine.podman(runtime),
         pod_ids=ids,
     )
     file = kubeconfig_file(kubeconfig, directory, merge=merge)
     opening = control_plane.open(settings)
     operator = None if no_operator else chosen
-    asyncio.run(serve(opening, data=directory, listen=where, kubeconfig=file, merge=merge, operator=operator))
+    served = None if door is None else Site(door, tuple(gateway_name or ()))
+    asyncio.run(
+        serve(
+            opening,
+            data=directory,
+            listen=where,
+            kubeconfig=file,
+            merge=merge,
+            operator=operator,
+            site=served,
+            page=page,
+        )
+    )
 
 
 async def serve(
@@ -145,8 +255,10 @@ async def serve(
     kubeconfig: Path,
     merge: bool,
     operator: OperatorSettings | None,
+    site: Site | None = None,
+    page: Page | None = None,
 ) -> None:
-    """Runs a control plane, and the operator where there is one, until a signal comes."""
+    """Runs a control plane, and the operator, the gateway and the console where they are wanted, until a signal."""
     from edgewright.local import process  # noqa: PLC0415
     from edgewright.local.access import kubeconfig as files  # noqa: PLC0415
     from edgewright.local.database import StoreError  # noqa: PLC0415
@@ -158,9 +270,15 @@ async def serve(
                     running = await stack.enter_async_context(opening)
                 if operator is not None:
                     await add_operator(running, operator)
+                if site is not None:
+                    add_gateway(running, site)
                 document = running.entrance.kubeconfig(running.url)
                 await asyncio.to_thread(files.merge if merge else files.write, kubeconfig, document)
-                print(how_to_use(running.url, data, kubeconfig, merge=merge), flush=True)
+                link = ""
+                if page is not None:
+                    context = CONTEXT if merge else None
+                    link = await stack.enter_async_context(page.served(kubeconfig, context=context))
+                print(how_to_use(running.url, data, kubeconfig, merge=merge, link=link), flush=True)
                 process.settle()
                 with _in_a_sentence(data, listen):
                     await running.serve_until(stop)
@@ -175,9 +293,54 @@ async def add_operator(running: Running, settings: OperatorSettings) -> None:
     config = Config(server=running.url, tls=running.entrance.component("operator"), source="edgewright up")
     async with Client(config) as client:
         await operator_options.install_kinds(client)
-    manager = Manager(Client(config), name="edgewright")
-    add_controllers(manager, settings, asks=operator_options.prober(settings))
-    running.go_on("operator", manager.run())
+
+    async def work() -> None:
+        while True:
+            manager = Manager(Client(config), name="edgewright", lease=_lease(config.namespace))
+            add_controllers(manager, settings, asks=operator_options.prober(settings))
+            try:
+                return await manager.run()
+            except LeaseLost as error:  # this machine was asleep, say: the server is still here, and so is the work
+                _log.warning("the operator begins again", error=str(error))
+
+    running.go_on("operator", work())
+
+
+def _lease(namespace: str) -> LeaseSettings:
+    """The Lease that `edgewright run` takes too, so that one next to `up` waits, and says for whom.
+
+    Its times are long: whoever waits for this operator to fall silent has lost the server with it. It has one name for
+    ever, by which the next `up` takes the Lease at once, because a data directory is open to one `up` at a time.
+    """
+    return LeaseSettings(
+        name=operator_options.LEASE,
+        namespace=namespace,
+        identity=_HOLDER,
+        duration=40.0,
+        renew_within=30.0,
+        retry_every=10.0,
+    )
+
+
+def add_gateway(running: Running, site: Site) -> None:
+    """Starts what edge devices dial into; it ends with the control plane."""
+    from edgewright.cli.gateway import settings_of  # noqa: PLC0415 - only who wants it
+    from edgewright.gateway.gateway import Gateway  # noqa: PLC0415
+    from edgewright.gateway.rotation import Unusable  # noqa: PLC0415
+
+    config = Config(server=running.url, tls=running.entrance.component("gateway"), source="edgewright up")
+    settings = settings_of("default", host=site.listen.host, port=site.listen.port, names=site.names)
+    made = Gateway(Client(config), settings)
+
+    async def work() -> None:
+        try:
+            await made.run(asyncio.Event())
+        except ListenError as error:
+            raise Failed(f"{error}: name another address with --gateway-listen") from error
+        except Unusable as error:
+            raise Failed(str(error)) from error
+
+    running.go_on("gateway", work())
 
 
 @contextmanager
@@ -193,14 +356,14 @@ def _in_a_sentence(data: Path, listen: Listen) -> Iterator[None]:
         raise Failed(f"{error.filename or data}: {error.strerror or error}") from error
 
 
-def read_listen(text: str) -> Listen:
+def read_listen(text: str, *, option: str = "--listen") -> Listen:
     """Where to listen, from what was typed: HOST:PORT, an IPv6 address in brackets."""
     host, _, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     inner = host[1:-1] if bracketed else host
     if not inner or (":" in inner) is not bracketed or not re.fullmatch("[0-9]{1,5}", port) or int(port) > _LAST_PORT:
         raise typer.BadParameter(
-            f"{text!r} is not HOST:PORT, such as {_LISTEN}, [::1]:6443 or 127.0.0.1:0", param_hint="--listen"
+            f"{text!r} is not HOST:PORT, such as {_LISTEN}, [::1]:6443 or 127.0.0.1:0", param_hint=option
         )
     return Listen(inner, int(port))
 
@@ -243,13 +406,15 @@ def kubeconfig_file(given: Path | None, data: Path, *, merge: bool) -> Path:
     return machine.home(instead="name the file with --kubeconfig") / ".kube" / "config"
 
 
-def how_to_use(url: str, data: Path, kubeconfig: Path, *, merge: bool) -> str:
+def how_to_use(url: str, data: Path, kubeconfig: Path, *, merge: bool, link: str = "") -> str:
     """What somebody reads who has just started it."""
     use = (
         f"kubectl --context {CONTEXT} get namespaces"
         if merge
         else f"export KUBECONFIG={shlex.quote(str(kubeconfig))}\n  kubectl get namespaces"
     )
+    page = f"\n\nThe console, for a browser on this machine, once and within ten minutes:\n\n  {link}" if link else ""
     return (
-        f"Edgewright serves Kubernetes at {url} and keeps it in {data}\n\n  {use}\n\nCtrl-C stops it; all objects stay."
+        f"Edgewright serves Kubernetes at {url} and keeps it in {data}\n\n  {use}{page}\n\n"
+        "Ctrl-C stops it; all objects stay."
     )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import platform
 
-import yaml
-
 from edgewright import __version__
 from edgewright.cli.options import Format, Output
+from edgewright.runtime.yaml_dumper import dump
 
 
 def show(output: Output = Format.TEXT) -> None:
@@ -18,6 +17,6 @@ def show(output: Output = Format.TEXT) -> None:
         case Format.JSON:
             print(json.dumps(versions, indent=2))
         case Format.YAML:
-            print(yaml.safe_dump(versions, sort_keys=False), end="")
+            print(dump(versions), end="")
         case Format.TEXT:
             print("\n".join(f"{name} {number}" for name, number in versions.items()))

@@ -6,69 +6,54 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from edgewright.console import openapi, schemas
-from edgewright.console.answers import KindEntries, KindEntry, Link, Me, ProblemSort, Rights, User
+from edgewright.console.answers import KindEntries, KindEntry, KindSchema, Link, Me, ProblemSort, Rights
 from edgewright.console.call import Call, answer
 from edgewright.console.identity import COOKIE, SESSION_SECONDS
-from edgewright.console.kinds import OURS, Served
+from edgewright.console.kinds import OURS, Served, name_of
 from edgewright.console.problems import PATH, SORTS, Refusal
+from edgewright.console.reviews import may, user_of
 from edgewright.runtime.errors import UNFIT
-from edgewright.runtime.objects import Kind
 
 VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
-_REVIEW: Final = Kind(
-    group="authentication.k8s.io",
-    version="v1",
-    kind="SelfSubjectReview",
-    plural="selfsubjectreviews",
-    namespaced=False,
-)
-_ACCESS: Final = Kind(
-    group="authorization.k8s.io",
-    version="v1",
-    kind="SelfSubjectAccessReview",
-    plural="selfsubjectaccessreviews",
-    namespaced=False,
-)
 
 
 async def who_am_i(call: Call) -> web.Response:
     """As whom the API server knows the caller and, for one kind, what the caller may do."""
-    status = (await _review(call, _REVIEW, {}))["status"]["userInfo"]
-    user = User(name=status.get("username", ""), groups=tuple(status.get("groups") or ()))
     rights = None
     if name := call.query.get("of"):
         kind = await call.shared.kinds.find(call.client, name)
         namespace = call.query.get("namespace", "") if kind.namespaced else ""
-        allowed = await asyncio.gather(*(_may(call, kind, verb, namespace) for verb in VERBS))
+        allowed = await asyncio.gather(*(may(call, kind, verb, namespace) for verb in VERBS))
         rights = Rights(resource=name, namespace=namespace, verbs=dict(zip(VERBS, allowed, strict=True)))
-    return answer(Me(user=user, rights=rights))
-
-
-async def _may(call: Call, kind: Kind, verb: str, namespace: str) -> bool:
-    asked = {"group": kind.group, "version": kind.version, "resource": kind.plural, "verb": verb}
-    review = await _review(call, _ACCESS, {"resourceAttributes": {**asked, "namespace": namespace}})
-    return bool(review["status"].get("allowed"))
-
-
-async def _review(call: Call, kind: Kind, spec: dict[str, Any]) -> dict[str, Any]:
-    body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind}
-    if spec:
-        body["spec"] = spec
-    got = await call.exchange("POST", kind.path(), body=msgspec.json.encode(body))
-    found: dict[str, Any] = msgspec.json.decode(got.body)
-    return found
+    return answer(Me(user=await user_of(call), rights=rights))
 
 
 async def list_kinds(call: Call) -> web.Response:
     """Every kind that is installed."""
     found = await call.shared.kinds.all(call.client, call.caller.digest if call.caller else "")
     return answer(KindEntries(items=tuple(_entry(each) for each in found)))
+
+
+async def describe_kind(call: Call) -> web.Response:
+    """One kind with its schema: a small part of the OpenAPI document, for forms."""
+    name = call.part("kind")
+    kind = await call.shared.kinds.find(call.client, name)
+    schema = await call.shared.schemas.one(call.client, Served(name=name_of(kind), kind=kind))
+    return answer(
+        KindSchema(
+            name=name_of(kind),
+            kind=kind.kind,
+            api_version=kind.api_version,
+            namespaced=kind.namespaced,
+            schema=schema,
+        )
+    )
 
 
 def _entry(served: Served) -> KindEntry:

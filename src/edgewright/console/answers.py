@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
@@ -52,6 +53,18 @@ class KindEntries(msgspec.Struct, frozen=True):
     items: tuple[KindEntry, ...]
 
 
+class KindSchema(msgspec.Struct, frozen=True, rename="camel"):
+    """A kind with its schema, for who makes a form of it."""
+
+    name: str
+    """What it is called in paths."""
+    kind: str
+    api_version: str
+    namespaced: bool
+    schema: dict[str, Any]
+    """JSON Schema, as the API server publishes it; without properties where it publishes none."""
+
+
 class ProblemSort(msgspec.Struct, frozen=True):
     """A sort of problem, and what can be done about it."""
 
@@ -67,5 +80,124 @@ class Link(msgspec.Struct, frozen=True):
     secret: str
 
 
-ANSWERS: Final = (Problem, Me, KindEntries, ProblemSort, Link)
+class ActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What goes with an action on a rollout; all of it may be left out."""
+
+    batch: str = ""
+    """With approve: the batch; without it, the one that waits."""
+    revision: int = 0
+    """The revision that the caller saw: another one is a conflict."""
+    reason: str = ""
+    """Why, for the annotation and the Event."""
+
+
+class PlanRequest(msgspec.Struct, frozen=True):
+    """A rollout that is not made yet, or only its spec."""
+
+    spec: dict[str, Any]
+
+
+class BatchPlan(msgspec.Struct, frozen=True, rename="camel"):
+    """One batch of a plan."""
+
+    number: int
+    name: str
+    size: int
+    devices: tuple[str, ...]
+    """Their names, the first thousand."""
+    soak_seconds: int
+    success_percent: int
+    manual: bool
+    """Whether somebody has to approve before the next one."""
+
+
+class RolloutPlan(msgspec.Struct, frozen=True, rename="camel"):
+    """What a rollout would do."""
+
+    total: int
+    """How many devices it means."""
+    batches: tuple[BatchPlan, ...]
+    excluded: dict[str, str]
+    """Those that are left out, and why; the first thousand."""
+    excluded_count: int
+    current: int
+    """How many say that they run the wanted version already."""
+    opens: datetime | None = None
+    """When the next window opens, where none is open now."""
+
+
+class Freeze(msgspec.Struct, frozen=True, rename="camel"):
+    """Why no device is started."""
+
+    reason: str
+    by: str
+    since: datetime | None
+
+
+class FleetGroup(msgspec.Struct, frozen=True):
+    """The devices that share the value of a label."""
+
+    name: str
+    total: int
+    states: dict[str, int]
+    versions: dict[str, int]
+
+
+class FleetSummary(msgspec.Struct, frozen=True):
+    """How many devices stand where, and which versions they run."""
+
+    total: int
+    states: dict[str, int]
+    """By failed, quarantined, unreachable, updating and ok."""
+    versions: dict[str, int]
+    groups: tuple[FleetGroup, ...] = ()
+    """By the label that was asked for, those with trouble first."""
+    freeze: Freeze | None = None
+    """Set while the fleet is frozen."""
+
+
+class Flash(msgspec.Struct, frozen=True):
+    """What came of one job on a device."""
+
+    job: str
+    outcome: str
+    message: str
+    version: str
+    before: str
+    """The version that it was proven to run before."""
+    attempts: int
+    started: datetime | None
+    ended: datetime | None
+
+
+class Why(msgspec.Struct, frozen=True):
+    """Why a device is not updated."""
+
+    device: str
+    sentence: str
+    """The reason, and what would change it."""
+
+
+class DeviceHistory(msgspec.Struct, frozen=True):
+    """What came of the jobs that are remembered on a device, the latest first."""
+
+    flashes: tuple[Flash, ...]
+    log: tuple[str, ...]
+    """The last lines of its latest flash, where that failed."""
+
+
+ANSWERS: Final = (
+    Problem,
+    Me,
+    KindEntries,
+    ProblemSort,
+    KindSchema,
+    Link,
+    ActionRequest,
+    PlanRequest,
+    RolloutPlan,
+    FleetSummary,
+    DeviceHistory,
+    Why,
+)
 """All of them."""

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from edgewright.console.problems import Refusal
 
-ALLOWED_HEADERS: Final = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID"
-EXPOSED_HEADERS: Final = "ETag, Location, Retry-After, Warning"
+ALLOWED_HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID"
+EXPOSED_HEADERS: Final = "ETag, Idempotency-Replayed, Location, Retry-After, Warning"
 _PREFLIGHT_SECONDS: Final = 600
 
 

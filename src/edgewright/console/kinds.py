@@ -48,7 +48,11 @@ KUBERNETES: Final = frozenset(
 )
 """The groups of Kubernetes itself that have a dot; those without one (apps, batch …) cannot be a custom resource's."""
 
-OURS: Final[Mapping[str, Kind]] = {each.kind.plural: each.kind for each in CUSTOM_KINDS}
+_PATH_NAMES: Final = {"firmwarerollouts": "rollouts"}
+"""Kinds of ours that have a shorter name in paths; the plural leads there too."""
+OURS: Final[Mapping[str, Kind]] = {
+    _PATH_NAMES.get(each.kind.plural, each.kind.plural): each.kind for each in CUSTOM_KINDS
+}
 """Our kinds by the name that they have in paths."""
 
 _KEPT_SECONDS: Final = 30.0
@@ -107,12 +111,9 @@ def is_custom(group: str) -> bool:
 
 def name_of(kind: Kind) -> str:
     """What a kind is called in paths."""
-    return kind.plural if _is_ours(kind) else kind.resource
-
-
-def _is_ours(kind: Kind) -> bool:
-    known = OURS.get(kind.plural)
-    return known is not None and known.group == kind.group
+    short = _PATH_NAMES.get(kind.plural, kind.plural)
+    known = OURS.get(short)
+    return short if known is not None and known.group == kind.group else kind.resource
 
 
 class Kinds:
@@ -129,11 +130,11 @@ class Kinds:
 
         Which kinds there are is no secret among those whom the API server knows, so what was found counts for all.
         """
-        if (known := OURS.get(name)) is not None and version in {"", known.version}:
+        if (known := OURS.get(_PATH_NAMES.get(name, name))) is not None and version in {"", known.version}:
             return known
         plural, _, group = name.partition(".")
         if known is not None:
-            group = known.group
+            plural, group = known.plural, known.group
         if not is_custom(group):
             raise Refusal("not-found", await self._unknown(client, name))
         key = (f"{plural}.{group}", version)

@@ -7,6 +7,7 @@ problem in `server`.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any, Final
 
@@ -16,14 +17,18 @@ from aiohttp import web
 from edgewright.console.call import Call, answer, decoded, etag, shown
 from edgewright.console.operation import JSON_PATCH, MERGE_PATCH, field_error
 from edgewright.console.problems import FieldError, Refusal
-from edgewright.runtime.errors import Conflict
+from edgewright.console.reviews import user_of
+from edgewright.runtime.errors import AlreadyExists, Conflict
 from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.objects import Kind, RawObject
 from edgewright.runtime.patches import conditional
 
+IDEMPOTENCY_ANNOTATION: Final = "edgewright.dev/idempotency"
+"""Annotation of an object that was made with an Idempotency-Key: the hash of the body."""
 FIELD_MANAGER: Final = "edgewright-console"
 """Who owns the fields that a caller sets who names no manager of its own."""
 PAGE_SIZE: Final = 500
+_MAX_PREFIX: Final = 50
 
 _APPLY: Final = "application/apply-patch+yaml"
 _ETAG: Final = re.compile(r'"?([A-Za-z0-9._-]{1,64})"?')
@@ -53,16 +58,43 @@ async def get_object(call: Call) -> web.Response:
 
 
 async def create_object(call: Call) -> web.Response:
-    """Makes an object that is not there yet."""
+    """Makes an object that is not there yet; with an Idempotency-Key the same request makes it once."""
     raw = await call.body()
-    kind, obj, filled = await _object(call, raw, name="")
+    key = call.request.headers.get("Idempotency-Key", "")
+    kind, obj, filled = await _object(call, raw, name="", nameless=bool(key))
+    if key and not obj["metadata"].get("name"):
+        obj, filled = repeatable(obj, caller=(await user_of(call)).name, key=key, body=raw), True
     body = msgspec.json.encode(obj) if filled else raw
-    got = await call.exchange("POST", kind.path(_segment(call.part("namespace"))), query=_query(call), body=body)
+    path = kind.path(_segment(call.part("namespace")))
+    replayed: dict[str, str] = {}
+    try:
+        got = await call.exchange("POST", path, query=_query(call), body=body)
+    except AlreadyExists:
+        said = obj["metadata"].get("annotations", {}).get(IDEMPOTENCY_ANNOTATION)
+        if said is None:
+            raise
+        got = await call.exchange("GET", f"{path}/{obj['metadata']['name']}")
+        if shown(got.body)["metadata"].get("annotations", {}).get(IDEMPOTENCY_ANNOTATION) != said:
+            raise Refusal("invalid", "the Idempotency-Key was used with another body") from None
+        replayed = {"Idempotency-Replayed": "true"}
     made = shown(got.body)
-    headers = etag(made) | _warnings(got.headers)
+    headers = etag(made) | _warnings(got.headers) | replayed
     if "dryRun" not in call.query:
         headers["Location"] = f"{call.request.path.rstrip('/')}/{made['metadata']['name']}"
     return answer(made, status=201, headers=headers)
+
+
+def repeatable(obj: RawObject, *, caller: str, key: str, body: bytes) -> RawObject:
+    """The object with the name that this caller's key gives it, and with the hash of the body that made it.
+
+    So nothing has to be remembered: any console, also one that was restarted, finds the same object again.
+    """
+    metadata = obj["metadata"]
+    prefix = metadata.get("generateName") or f"{obj['kind'].lower()}-"
+    name = prefix[:_MAX_PREFIX] + hashlib.sha256(f"{caller}\0{key}".encode()).hexdigest()[:10]
+    annotations = {**metadata.get("annotations", {}), IDEMPOTENCY_ANNOTATION: hashlib.sha256(body).hexdigest()}
+    kept = {field: value for field, value in metadata.items() if field != "generateName"}
+    return {**obj, "metadata": {**kept, "name": name, "annotations": annotations}}
 
 
 async def apply_object(call: Call) -> web.Response:
@@ -174,7 +206,7 @@ def if_match(call: Call) -> str:
     return found[1]
 
 
-async def _object(call: Call, raw: bytes, *, name: str) -> tuple[Kind, RawObject, bool]:
+async def _object(call: Call, raw: bytes, *, name: str, nameless: bool = False) -> tuple[Kind, RawObject, bool]:
     """The object in a body, its kind, and whether something was filled in that the path says."""
     obj = decoded(raw)
     if not isinstance(obj, dict):
@@ -189,7 +221,7 @@ async def _object(call: Call, raw: bytes, *, name: str) -> tuple[Kind, RawObject
         raise Refusal("invalid", "metadata must be an object", field_error("#/metadata", "must be an object"))
     faults = list(_contradictions(obj, {"apiVersion": kind.api_version, "kind": kind.kind}, "#/"))
     faults += _contradictions(metadata, said, "#/metadata/")
-    if not name and not metadata.get("name") and not metadata.get("generateName"):
+    if not nameless and not name and not metadata.get("name") and not metadata.get("generateName"):
         text = "an object needs metadata.name or metadata.generateName"
         faults.append(field_error("#/metadata/name", text, code="FieldValueRequired"))
     if faults:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from edgewright.console import about, objects, stream
+from edgewright.console import about, fleet, objects, rollouts, stream
 from edgewright.console.operation import (
     EVENT_STREAM,
     JSON,
@@ -54,6 +54,12 @@ _IF_MATCH: Final = Parameter(
 _IF_NONE_MATCH: Final = Parameter(
     name="If-None-Match", where="header", about="The ETag that is known: 304 where it is still the same."
 )
+_IDEMPOTENCY_KEY: Final = Parameter(
+    name="Idempotency-Key",
+    where="header",
+    about="A word of the caller's choice for an object without a name: the same word never makes a second one.",
+    schema={"type": "string", "maxLength": 255},
+)
 _LISTED: Final = (
     _LABELS,
     Parameter(name="fieldSelector", about="Only objects with these fields, such as metadata.name=a."),
@@ -81,14 +87,18 @@ def _on_objects(where: str, prefix: str, scope: str, path: tuple[Parameter, ...]
             method="POST",
             path=collection,
             summary="Create an object",
-            parameters=(*at, _DRY_RUN, _MANAGER),
+            parameters=(*at, _DRY_RUN, _MANAGER, _IDEMPOTENCY_KEY),
             body={JSON: OBJECT},
             answers=(
                 Answer(
                     status=201,
-                    about="The new object.",
+                    about="The new object, or with the same Idempotency-Key the one that was made then.",
                     schema=OBJECT,
-                    headers={**_ETAG, "Location": "Where it is served."},
+                    headers={
+                        **_ETAG,
+                        "Location": "Where it is served.",
+                        "Idempotency-Replayed": "true, where the object was made by an earlier request.",
+                    },
                 ),
             ),
             problems=("already-exists", "invalid"),
@@ -196,6 +206,88 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         summary="Every kind that can be used: ours, and each custom resource that is installed",
         answers=(Answer(status=200, about="The kinds.", schema="KindEntries"),),
         handler=about.list_kinds,
+    ),
+    Operation(
+        name="describeKind",
+        method="GET",
+        path="/api/v1/kinds/{kind}/schema",
+        summary="One kind with its schema, for who makes a form of it",
+        parameters=(Parameter(name="kind", where="path", about="The kind, as it is named in paths."),),
+        answers=(Answer(status=200, about="The kind.", schema="KindSchema"),),
+        handler=about.describe_kind,
+    ),
+    Operation(
+        name="fleet",
+        method="GET",
+        path="/api/v1/fleet",
+        summary="How many devices stand where, and which versions they run; by a label where one is named",
+        parameters=(
+            Parameter(name="groupBy", about="A label, such as site.", schema={"type": "string", "maxLength": 317}),
+            _LABELS,
+        ),
+        answers=(Answer(status=200, about="The counts.", schema="FleetSummary"),),
+        problems=("expired",),
+        handler=fleet.fleet,
+    ),
+    Operation(
+        name="deviceHistory",
+        method="GET",
+        path="/api/v1/devices/{name}/history",
+        summary="What came of every job that is remembered on a device, the latest first",
+        parameters=(_NAME,),
+        answers=(Answer(status=200, about="The flashes.", schema="DeviceHistory"),),
+        handler=fleet.history,
+    ),
+    Operation(
+        name="deviceWhy",
+        method="GET",
+        path="/api/v1/devices/{name}/why",
+        summary="Why a device is not updated, in one sentence, and what would change that",
+        parameters=(_NAME, _IN_NAMESPACE),
+        answers=(Answer(status=200, about="The sentence.", schema="Why"),),
+        handler=fleet.explain,
+    ),
+    Operation(
+        name="planRollout",
+        method="POST",
+        path="/api/v1/namespaces/{namespace}/rollouts/plan",
+        summary="What a rollout would do: its batches, and who is left out and why; it changes nothing",
+        parameters=(_NAMESPACE,),
+        body={JSON: "PlanRequest"},
+        answers=(Answer(status=200, about="The plan.", schema="RolloutPlan"),),
+        problems=("expired", "invalid"),
+        handler=rollouts.make_plan,
+    ),
+    Operation(
+        name="recallRollout",
+        method="POST",
+        path="/api/v1/namespaces/{namespace}/rollouts/{name}/recall",
+        summary="Take the devices that a rollout changed back to what each ran before, by a rollout of its own",
+        parameters=(_NAMESPACE, _NAME),
+        body={JSON: "ActionRequest"},
+        answers=(Answer(status=202, about="The rollout that takes them back.", schema="object", headers=_ETAG),),
+        problems=("conflict", "invalid"),
+        handler=rollouts.recall,
+    ),
+    Operation(
+        name="actOnRollout",
+        method="POST",
+        path="/api/v1/namespaces/{namespace}/rollouts/{name}/{action}",
+        summary="Pause, resume, approve, abort or retry a rollout; to repeat it does no harm",
+        parameters=(
+            _NAMESPACE,
+            _NAME,
+            Parameter(
+                name="action",
+                where="path",
+                about="What to do.",
+                schema={"type": "string", "enum": ["pause", "resume", "approve", "abort", "retry"]},
+            ),
+        ),
+        body={JSON: "ActionRequest"},
+        answers=(Answer(status=202, about="The rollout as it is now.", schema="object", headers=_ETAG),),
+        problems=("conflict", "invalid"),
+        handler=rollouts.act,
     ),
     Operation(
         name="watch",

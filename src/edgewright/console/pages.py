@@ -1,4 +1,4 @@
-"""The few pages for browsers: the one behind the one-time link, and a note at the root until there is a console page.
+"""The few pages that need no build: the one behind the one-time link, and a note at the root where there is no `site`.
 
 No other host, no inline script: what runs is a file of ours, as the Content-Security-Policy says.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 CSP: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
@@ -18,6 +18,7 @@ ROOT: Final = """<!doctype html>
 <title>Edgewright</title>
 <h1>Edgewright</h1>
 <p>The REST API for applications is at <a href="/api/v1/openapi.json">/api/v1/openapi.json</a> and below /api/v1.</p>
+<p>The web page is not part of this build: run <code>make web</code>.</p>
 </html>
 """
 
@@ -42,6 +43,9 @@ fetch("/api/v1/session", {
   body: JSON.stringify({ secret }),
 }).then(async (answer) => {
   said.textContent = answer.ok ? "You are signed in." : (await answer.json()).detail;
+  if (answer.ok) {
+    location.replace("/");
+  }
 }, () => {
   said.textContent = "The console does not answer.";
 });

@@ -47,6 +47,13 @@ class Schemas:
             found[each.component] = schema_of(published, each.kind)
         return found
 
+    async def one(self, client: Client, served: Served) -> Schema:
+        """The schema of one kind; where it is missing in what is remembered, it may have been installed since."""
+        at = served.kind.group, served.kind.version
+        if _published_of(await self._published(client, *at), served.kind) is None:
+            self._found.pop(at, None)
+        return schema_of(await self._published(client, *at), served.kind)
+
     async def _published(self, client: Client, group: str, version: str) -> Schema:
         at, found = self._found.get((group, version), (0.0, None))
         if found is not None and self._clock.elapsed() - at < _KEPT_SECONDS:
@@ -74,11 +81,15 @@ def ours() -> dict[str, Schema]:
 
 def schema_of(published: Mapping[str, Any], kind: Kind) -> Schema:
     """The schema of a kind among those that the API server publishes."""
-    wanted = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-    for schema in published.values():
-        if wanted in schema.get(_GVK, ()):
-            return _whole(converted(schema))
+    schema = _published_of(published, kind)
+    if schema is not None:
+        return _whole(converted(schema))
     return _whole({"type": "object", "description": f"A {kind.kind}; the API server publishes no schema of it."})
+
+
+def _published_of(published: Mapping[str, Any], kind: Kind) -> Mapping[str, Any] | None:
+    wanted = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    return next((schema for schema in published.values() if wanted in schema.get(_GVK, ())), None)
 
 
 def _whole(schema: Schema) -> Schema:

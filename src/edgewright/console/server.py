@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
-from edgewright.console import pages
+from edgewright.console import pages, site
 from edgewright.console.call import Call, Shared
 from edgewright.console.gate import Gate, check_same_origin
 from edgewright.console.identity import COOKIE, Caller, SignIn, acting_as, bearer_token, digest_of, passing_on
@@ -56,6 +57,8 @@ class Settings:
     """Whether the person with the one-time link acts as the kubeconfig's user."""
     secure: bool = False
     """Whether it speaks TLS itself."""
+    page: Path = site.STATIC
+    """Where `make web` has built the page, where it has."""
 
 
 class Console:
@@ -89,9 +92,12 @@ class Console:
         app.on_response_prepare.append(self._add_headers)
         for operation in OPERATIONS:
             app.router.add_route(operation.method, operation.path, self._handle(operation))
+        built = site.is_built(self.settings.page)
         for path, (media, text) in pages.PAGES.items():
-            if self.sign_in is not None or not path.startswith("/sign-in"):
+            if (self.sign_in is not None or not path.startswith("/sign-in")) and not (built and path == "/"):
                 app.router.add_get(path, _page(media, text))
+        if built:
+            site.add_routes(app, self.settings.page)
         return app
 
     def stop_streams(self) -> None:

@@ -104,22 +104,23 @@ class Changes:
         self._reset = "the last event is not known here" if last and not self._version else ""
 
     async def run(self) -> AsyncGenerator[bytes, None]:
-        """First of all what begins the stream (perhaps nothing), then changes; ends with a problem."""
+        """First of all what begins the stream (perhaps nothing), then changes; ends with a problem.
+
+        Only before anything was told can a problem be the answer itself: later it is an event like others.
+        """
+        begun = False
         try:
             await self._check_place()
-            async with aclosing(self._watch_once()) as parts:
-                async for part in parts:
-                    yield part
-        except KubernetesError as error:
-            raise refusal_for(error) from error
-        while True:
-            try:
+            while True:
                 async with aclosing(self._watch_once()) as parts:
                     async for part in parts:
+                        begun = True
                         yield part
-            except KubernetesError as error:
-                yield message("problem", refusal_for(error).problem)
-                return
+        except KubernetesError as error:
+            refusal = refusal_for(error)
+            if not begun:
+                raise refusal from error
+            yield message("problem", refusal.problem)
 
     async def _check_place(self) -> None:
         """Begins again where the place is ahead of the server, as after a restore: it would be silent until then."""

@@ -6,11 +6,30 @@ here.
 
 from edgewright.containers.errors import ContainersError, NotFound, PodmanUnavailable, Refused
 from edgewright.containers.podman import Podman
-from edgewright.containers.types import Container, Played, Pod, Secret, Version, Volume
+from edgewright.containers.types import (
+    RUNNING,
+    Container,
+    ContainerDetails,
+    ContainerNetworkDefinition,
+    ContainerState,
+    Executed,
+    Image,
+    Played,
+    Pod,
+    Secret,
+    Version,
+    Volume,
+)
 
 __all__ = [
+    "RUNNING",
     "Container",
+    "ContainerDetails",
+    "ContainerNetworkDefinition",
+    "ContainerState",
     "ContainersError",
+    "Executed",
+    "Image",
     "NotFound",
     "Played",
     "Pod",

@@ -106,9 +106,9 @@ class Socket:
         *,
         headers: Mapping[str, str] | None = None,
         body: bytes | AsyncIterable[bytes] = b"",
-        timeout: float,
+        timeout: float | None,
     ) -> AsyncIterator[Incoming]:
-        """Asks and gives the head of the answer; the whole exchange takes at most `timeout` seconds."""
+        """Asks and gives the head of the answer; the whole exchange takes at most `timeout` seconds, if any."""
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(timeout):

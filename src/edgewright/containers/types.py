@@ -22,6 +22,59 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     """created, running, exited …"""
 
 
+class Executed(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command in a container ended."""
+
+    exit_code: int
+    output: bytes
+    """What it printed, on both of its outputs."""
+    truncated: bool = False
+    """Whether it printed more."""
+
+
+class ContainerState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a container is."""
+
+    status: str = msgspec.field(name="Status", default="")
+    """created, running, exited …"""
+    exit_code: int = msgspec.field(name="ExitCode", default=0)
+    error: str = msgspec.field(name="Error", default="")
+    """Why it could not be started."""
+    oom_killed: bool = msgspec.field(name="OOMKilled", default=False)
+    started_at: str = msgspec.field(name="StartedAt", default="")
+    finished_at: str = msgspec.field(name="FinishedAt", default="")
+    pid: int = msgspec.field(name="Pid", default=0)
+    monitor: int = msgspec.field(name="ConmonPid", default=0)
+    """The process of podman's that watches over it, and ends after it."""
+
+
+class ContainerNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """A container in one network."""
+
+    ip_address: str = msgspec.field(name="IPAddress", default="")
+
+
+class ContainerNetworks(msgspec.Struct, frozen=True, kw_only=True):
+    """The networks of a container."""
+
+    networks: dict[str, ContainerNetwork] | None = msgspec.field(name="Networks", default=None)
+
+
+class ContainerDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """What podman knows of one container."""
+
+    id: str = msgspec.field(name="Id", default="")
+    name: str = msgspec.field(name="Name", default="")
+    restarts: int = msgspec.field(name="RestartCount", default=0)
+    state: ContainerState = msgspec.field(name="State", default_factory=ContainerState)
+    network: ContainerNetworks = msgspec.field(name="NetworkSettings", default_factory=ContainerNetworks)
+
+    @property
+    def address(self) -> str:
+        """Its address in the first network that it is in; empty where it is in none."""
+        return next((each.ip_address for each in (self.network.networks or {}).values() if each.ip_address), "")
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """A pod as the list of pods shows it."""
 
@@ -87,6 +140,37 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     name: str = msgspec.field(name="Name", default="")
     mountpoint: str = msgspec.field(name="Mountpoint", default="")
     labels: dict[str, str] | None = msgspec.field(name="Labels", default=None)
+
+
+class ImageConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What an image says of the containers made from it."""
+
+    user: str = msgspec.field(name="User", default="")
+    stop_signal: str = msgspec.field(name="StopSignal", default="")
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that podman has."""
+
+    id: str = msgspec.field(name="Id", default="")
+    digests: list[str] | None = msgspec.field(name="RepoDigests", default=None)
+    config: ImageConfig = msgspec.field(name="Config", default_factory=ImageConfig)
+
+
+class Subnet(msgspec.Struct, frozen=True, kw_only=True):
+    """The addresses of a network."""
+
+    subnet: str = ""
+    gateway: str = ""
+
+
+class ContainerNetworkDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A network that containers can be in."""
+
+    name: str = ""
+    interface: str = msgspec.field(name="network_interface", default="")
+    """The bridge on this machine; it is there as long as a container is in the network."""
+    subnets: list[Subnet] | None = None
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):

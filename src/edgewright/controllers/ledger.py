@@ -1,8 +1,8 @@
 """What this process has written and its cache has not seen yet: reads of a cache with our own writes on top.
 
 Controllers that count (claims, Pods, Services) read through a ledger, so that a cache that is seconds behind makes
-nobody start anything twice. Nothing here survives a restart, and nothing needs to: a new process lists everything
-again.
+nobody start anything twice. Nothing here survives a restart, and nothing needs to: a new process, or a new leader,
+lists everything again before it works.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ class Ledger(Generic[R]):
         self._written: dict[Key, R] = {}
         self._gone: dict[Key, str] = {}
         self._ended: dict[str, None] = {}  # the uids that the cache saw go lately, as an ordered set
-        self._vouched: set[Key] = set()
         cache.subscribe(self._caught_up)
 
     def get(self, key: Key) -> R | None:
@@ -44,7 +43,6 @@ class Ledger(Generic[R]):
         if obj.metadata.uid in self._ended:
             return obj  # the watch was faster than the answer: it came and went
         self._gone.pop(obj.key, None)
-        self._vouched.add(obj.key)
         # Of two writes under way at once the answer to the later one may come first.
         known = [_version(each) for each in (self.cache.get(obj.key), self._written.get(obj.key)) if each is not None]
         if all(version < _version(obj) for version in known):
@@ -58,14 +56,6 @@ class Ledger(Generic[R]):
         shown = (self.cache.get(obj.key), written)
         if any(each is not None and each.metadata.uid == obj.metadata.uid for each in shown):
             self._gone[obj.key] = obj.metadata.uid
-
-    def confirmed(self, key: Key) -> bool:
-        """Whether `get` knows all that controllers wrote of the object.
-
-        It does once this process, the only one that works, has written it or fetched it: a process that worked before
-        us may have written what our cache has not seen.
-        """
-        return key in self._vouched
 
     @property
     def pending(self) -> tuple[R, ...]:
@@ -81,7 +71,6 @@ class Ledger(Generic[R]):
             self._gone.pop(key, None)
         if change.new is None:
             self._ended[uid] = None
-            self._vouched.discard(key)
             if len(self._ended) > _REMEMBERED:
                 del self._ended[next(iter(self._ended))]
         if written is None:

@@ -19,6 +19,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from edgewright.api.device import STALE, Claim, Device
+from edgewright.api.firmwarerollout import FirmwareRollout, OutcomeCounts, RolloutPhase
 from edgewright.api.flash_pod import Attestation, Phase, Protocol, Report
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.conditions import is_true
@@ -259,3 +260,82 @@ def _most_frequent(states: Mapping[tuple[str, str], int]) -> dict[tuple[str, ...
     for (state, version), count in states.items():
         found[state, version if version in named else _OTHER] += count
     return dict(found)
+
+
+# --- rollouts -------------------------------------------------------------------------------------------------------
+
+ROLLOUTS: Final = Declared(
+    name="edgewright_rollouts",
+    type="gauge",
+    help="FirmwareRollouts by phase.",
+    labels=("phase",),
+)
+ROLLOUT_DEVICES: Final = Declared(
+    name="edgewright_rollout_devices",
+    type="gauge",
+    help="Devices of the rollouts that have not ended, by where they stand, as far as the statuses say.",
+    labels=("place",),
+)
+BATCHES: Final = Declared(
+    name="edgewright_rollout_batches_opened_total",
+    type="counter",
+    help="Batches of rollouts that were opened.",
+)
+STOPS: Final = Declared(
+    name="edgewright_rollout_stops_total",
+    type="counter",
+    help="FlashJobs that their rollout has paused, by the action: pause, abort and recall by a rule of stop or by"
+    " spec.aborted, paused by spec.paused, superseded by a later revision.",
+    labels=("action",),
+)
+ROLLOUT_DECLARED: Final = (ROLLOUTS, ROLLOUT_DEVICES, BATCHES, STOPS)
+"""Those of rollouts, in the order in which they are documented."""
+_PLACES: Final = tuple(name for name in OutcomeCounts.__struct_fields__ if name != "total")
+
+
+class RolloutMetrics(Collector):
+    """The metrics of rollouts in one registry."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        rollouts: Iterable[FirmwareRollout],
+        leading: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`rollouts` is gone through at each scrape while `leading` says that this process does the work."""
+        self._rollouts = rollouts
+        self._leading = leading
+        self._batches = Counter(BATCHES.name, BATCHES.help, registry=registry)
+        self._stops = Counter(STOPS.name, STOPS.help, STOPS.labels, registry=registry)
+        registry.register(self)
+
+    def opened(self) -> None:
+        """A batch was opened."""
+        self._batches.inc()
+
+    def stopped(self, action: str) -> None:
+        """A FlashJob was paused by its rollout."""
+        self._stops.labels(action).inc()
+
+    def describe(self) -> Iterable[Metric]:
+        """What is read when Prometheus asks."""
+        return [GaugeMetricFamily(each.name, each.help) for each in (ROLLOUTS, ROLLOUT_DEVICES)]
+
+    def collect(self) -> Iterable[Metric]:
+        """The gauges; none where another process does the work."""
+        if not self._leading():
+            return
+        phases: Tally[str] = Tally({phase.value: 0 for phase in RolloutPhase})
+        places: Tally[str] = Tally(dict.fromkeys(_PLACES, 0))
+        for rollout in self._rollouts:
+            status = rollout.status
+            phases[status.phase or RolloutPhase.PENDING.value] += 1
+            if status.counts is not None and status.completion_time is None:
+                for place in _PLACES:
+                    places[place] += getattr(status.counts, place)
+        for declared, values in ((ROLLOUTS, phases), (ROLLOUT_DEVICES, places)):
+            family = GaugeMetricFamily(declared.name, declared.help, labels=declared.labels)
+            for label, value in values.items():
+                family.add_metric((label,), value)
+            yield family

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import socket
-import threading
-from contextlib import suppress
 from typing import Final
 
 from edgewright.api.device import MAX_TYPE
-from edgewright.api.endpoint import Endpoint, endpoint_problem, parse_endpoint, problem_with
+from edgewright.api.endpoint import endpoint_problem, parse_endpoint
 from edgewright.api.probe import Answer, Silent, Told, Unaskable
 from edgewright.devices.drivers.catalogue import driver_for
 from edgewright.devices.drivers.driver import Ended, Identity
+from edgewright.devices.resolver import resolve
 from edgewright.runtime.clock import Clock, SystemClock
 
 SECONDS: Final = 20.0
@@ -74,7 +72,7 @@ async def probe(protocol: str, endpoint: str, *, seconds: float = SECONDS, local
         return Unaskable(str(error) or type(error).__name__)
     try:
         async with asyncio.timeout(seconds):
-            return _told(await driver.inspect(str(await _found(place, local=local))))
+            return _told(await driver.inspect(str(await resolve(place, local=local))))
     except TimeoutError:
         return Silent(f"the device at {place} gave no answer within {seconds:g} s")
     except Ended as error:
@@ -97,51 +95,3 @@ def _told(said: Identity) -> Told:
 
 def _clean(text: str, longest: int = _MAX_TEXT) -> str:
     return "".join(letter for letter in text if letter.isprintable()).strip()[:longest]
-
-
-async def _found(place: Endpoint, *, local: bool) -> Endpoint:
-    """The place with an address for its name: what may be behind a name is known only then. OSError where nothing is.
-
-    The driver gets the address, so that it cannot be another one by the time that it asks.
-    """
-    if place.address is not None:
-        return place
-    problem = ""
-    for host in await _addresses(place.host):
-        there = Endpoint(host, place.port)
-        problem = problem_with(there, local=local) or ""
-        if not problem:
-            return there
-    raise OSError(f"{place.host} leads nowhere: {problem or 'it has no address'}")
-
-
-async def _addresses(name: str) -> list[str]:
-    """The addresses of a host name, the best first.
-
-    The loop's own way would use a thread that the end of the process waits for, which a resolver that gives no answer
-    holds up for long.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
-
-    def tell(found: list[str] | OSError) -> None:
-        if answer.done():  # nobody waits any more
-            return
-        if isinstance(found, OSError):
-            answer.set_exception(found)
-        else:
-            answer.set_result(found)
-
-    def look() -> None:
-        found: list[str] | OSError
-        try:
-            found = [str(each[4][0]) for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
-        except OSError as error:
-            found = error
-        except UnicodeError as error:  # a label that is too long for the resolver's encoding
-            found = OSError(str(error))
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(tell, found)
-
-    threading.Thread(target=look, name=f"address of {name}", daemon=True).start()
-    return await answer

@@ -39,16 +39,17 @@ from edgewright.api.edge_protocol import (
     Workload,
     WorkloadMetrics,
 )
+from edgewright.api.edge_revisions import PODMAN
 from edgewright.api.edgedevice import ComponentMetrics, DeviceSettings, EdgeDevice, NameReference
 from edgewright.api.edgeworkload import EdgeWorkload
 from edgewright.gateway.objects import ConfigMap, Secret
 from edgewright.runtime import yaml_loader
+from edgewright.runtime.yaml_dumper import dump
 
 PERIOD: Final = 60
 """Seconds between two heartbeats, where nothing else is said."""
 MONITORING: Final = 15
 """Seconds between two looks of an agent at its workloads."""
-_PODMAN: Final = "podman/"
 _AUTH_FILE: Final = ".dockerconfigjson"
 _METRICS_LIST: Final = "metrics_list.yaml"
 _SAMPLES: Final = 30_000
@@ -129,8 +130,20 @@ def assemble(
 
 def version_of(message: DeviceConfigurationMessage) -> str:
     """The hash of a configuration without its version."""
-    content = msgspec.json.encode(msgspec.structs.replace(message, version=""), order="deterministic")
-    return hashlib.sha256(content).hexdigest()[:32]
+    return with_id(message.device_id, encoded_rest(message))[0]
+
+
+def encoded_rest(message: DeviceConfigurationMessage) -> bytes:
+    """A configuration in JSON without the two fields that differ from device to device."""
+    return msgspec.json.encode(msgspec.structs.replace(message, device_id="", version=""), order="deterministic")
+
+
+def with_id(device: str, rest: bytes) -> tuple[str, bytes]:
+    """The version and the JSON of a device's configuration, from what it has in common with others."""
+    head = b'{"device_id":' + msgspec.json.encode(device)
+    tail = b"," + rest[1:] if len(rest) > len(b"{}") else rest[1:]
+    version = hashlib.sha256(head + tail).hexdigest()[:32]
+    return version, head + b',"version":"' + version.encode() + b'"' + tail
 
 
 # --- what is needed ---------------------------------------------------------------------------------------------------
@@ -373,7 +386,7 @@ def _workload(workload: EdgeWorkload, sources: Sources) -> Workload:
         namespace=metadata.namespace,
         labels=_for_podman(metadata.labels),
         annotations=_for_podman(metadata.annotations),
-        specification=yaml.safe_dump(spec.pod.spec, sort_keys=True),
+        specification=dump(spec.pod.spec, sort_keys=True),
         data=DataConfiguration(paths=uploads or None, egress=uploads or None, ingress=downloads or None)
         if uploads or downloads
         else None,
@@ -410,7 +423,7 @@ def _workload_metrics(workload: EdgeWorkload, sources: Sources) -> WorkloadMetri
 
 def _for_podman(named: Mapping[str, str]) -> dict[str, str]:
     """The labels or annotations that the pod gets: those with the prefix, without it."""
-    return {name.removeprefix(_PODMAN): value for name, value in sorted(named.items()) if name.startswith(_PODMAN)}
+    return {name.removeprefix(PODMAN): value for name, value in sorted(named.items()) if name.startswith(PODMAN)}
 
 
 def _config_map(sources: Sources, name: str) -> ConfigMap:
@@ -439,7 +452,7 @@ def _config_map_text(config_map: ConfigMap) -> str:
         "metadata": {"name": config_map.metadata.name},
         "data": config_map.data,
     }
-    return yaml.safe_dump(whole, sort_keys=True)
+    return dump(whole, sort_keys=True)
 
 
 def _decoded(value: str) -> str:

@@ -28,6 +28,8 @@ HOST_DAYS: Final = 365
 _MIN_RSA: Final = 2048
 # A clock on a device may be a little behind.
 _BACKDATED: Final = timedelta(minutes=5)
+_DAY: Final = 86_400.0
+_SHORT: Final = 16
 
 
 class BadRequest(Exception):
@@ -47,17 +49,20 @@ class Authority:
 
     def __init__(self, issued: Issued) -> None:
         self.issued = issued
-        self._certificate = x509.load_pem_x509_certificate(issued.certificate)
+        self.certificate = x509.load_pem_x509_certificate(issued.certificate)
         key = serialization.load_pem_private_key(issued.key, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
             raise TypeError("the key of the authority is neither an EC nor an RSA key")
         self._key = key
 
     @classmethod
-    def create(cls, now: datetime) -> Authority:
-        """A new one."""
+    def create(cls, now: datetime, *, number: int = 1) -> Authority:
+        """A new one; those after the first have a name with their number, so that nobody takes one for another."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION)])
+        parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION)]
+        if number > 1:
+            parts.append(x509.NameAttribute(NameOID.COMMON_NAME, f"{ORGANIZATION} authority {number}"))
+        name = x509.Name(parts)
         certificate = (
             _builder(name, name, key.public_key(), now, days=AUTHORITY_DAYS)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -70,15 +75,34 @@ class Authority:
     @property
     def fingerprint(self) -> str:
         """What tells this authority from others, in hexadecimal."""
-        return self._certificate.fingerprint(hashes.SHA256()).hex()
+        return self.certificate.fingerprint(hashes.SHA256()).hex()
+
+    @property
+    def short(self) -> str:
+        """Enough of the fingerprint to tell it from others that a gateway has had."""
+        return short_of(self.certificate)
+
+    def vouches_for(self, other: Authority, now: datetime) -> bytes:
+        """A certificate of the other authority by this one, in PEM: who trusts this one trusts that one too."""
+        own = self.certificate
+        left = min(own.not_valid_after_utc, other.certificate.not_valid_after_utc) - now
+        days = max(left.total_seconds() / _DAY, 0.01)
+        key = other.certificate.public_key()
+        if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):  # pragma: no cover - an Authority has one
+            raise TypeError("the key of the authority is neither an EC nor an RSA key")
+        made = (
+            _builder(other.certificate.subject, own.subject, key, now, days=days)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        return _pem(made)
 
     def has_signed(self, certificate: x509.Certificate) -> bool:
         """Whether the certificate is one of this authority's."""
-        try:
-            certificate.verify_directly_issued_by(self._certificate)
-        except (ValueError, TypeError, InvalidSignature):
-            return False
-        return True
+        return is_signed_by(certificate, self.certificate)
 
     def host(self, domains: Sequence[str], addresses: Sequence[str], now: datetime) -> Issued:
         """A certificate for the gateway itself."""
@@ -90,16 +114,24 @@ class Authority:
         extension = x509.SubjectAlternativeName(names)
         return Issued(_pem(self._sign(subject, key.public_key(), now, days=HOST_DAYS, names=extension)), _key_pem(key))
 
-    def registration(self, now: datetime) -> Issued:
-        """A certificate by which a device can register, and do nothing else."""
+    def registration(self, now: datetime, *, after: datetime | None = None) -> Issued:
+        """A certificate by which a device can register, and do nothing else; valid only after a moment, where given."""
         key = ec.generate_private_key(ec.SECP256R1())
-        return Issued(_pem(self._sign(_subject(REGISTER, ""), key.public_key(), now, days=HOST_DAYS)), _key_pem(key))
+        made = self._sign(_subject(REGISTER, ""), key.public_key(), now, days=HOST_DAYS, after=after)
+        return Issued(_pem(made), _key_pem(key))
 
     def device(
-        self, request: x509.CertificateSigningRequest, device: str, namespace: str, *, days: float, now: datetime
+        self,
+        request: x509.CertificateSigningRequest,
+        device: str,
+        namespace: str,
+        *,
+        days: float,
+        now: datetime,
+        after: datetime | None = None,
     ) -> bytes:
-        """The certificate of a device, for the key in its request, in PEM."""
-        return _pem(self._sign(_subject(device, namespace), _public_key(request), now, days=days))
+        """The certificate of a device, for the key in its request, in PEM; valid only after a moment, where given."""
+        return _pem(self._sign(_subject(device, namespace), _public_key(request), now, days=days, after=after))
 
     def _sign(
         self,
@@ -109,11 +141,12 @@ class Authority:
         *,
         days: float,
         names: x509.SubjectAlternativeName | None = None,
+        after: datetime | None = None,
     ) -> x509.Certificate:
         # Published agents and the published operator look for serverAuth, every TLS server for clientAuth.
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         builder = (
-            _builder(subject, self._certificate.subject, key, now, days=days)
+            _builder(subject, self.certificate.subject, key, now, days=days, after=after)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
@@ -125,6 +158,20 @@ class Authority:
         if names is not None:
             builder = builder.add_extension(names, critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def short_of(certificate: x509.Certificate) -> str:
+    """The first digits of a certificate's fingerprint."""
+    return certificate.fingerprint(hashes.SHA256()).hex()[:_SHORT]
+
+
+def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Whether an authority has signed a certificate."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def read_request(text: str) -> x509.CertificateSigningRequest:
@@ -171,14 +218,18 @@ def _builder(
     now: datetime,
     *,
     days: float,
+    after: datetime | None = None,
 ) -> x509.CertificateBuilder:
+    first = now - _BACKDATED
+    if after is not None and first <= after:
+        first = after + timedelta(seconds=1)  # what was revoked ends with that second
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
+        .not_valid_before(first)
         .not_valid_after(now + timedelta(days=days))
     )
 

@@ -11,7 +11,15 @@ from typing import Final
 
 import msgspec
 
-from edgewright.api.edgedevice import KEY_ANNOTATION, REGISTERED, EdgeDevice, EdgeDeviceStatus
+from edgewright.api.edgedevice import (
+    KEY_ANNOTATION,
+    ONLINE,
+    REGISTERED,
+    DeviceCertificate,
+    EdgeDevice,
+    EdgeDeviceStatus,
+)
+from edgewright.gateway.identity import Caller
 from edgewright.gateway.settings import GatewaySettings
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.conditions import condition, set_condition
@@ -32,7 +40,6 @@ class Devices:
         self._cache.add_index(_ID, lambda device: (device.metadata.name,))
         self._namespaces = settings.allowed_namespaces
         self._clock = clock
-        self._confirmed: dict[Key, str] = {}
 
     async def get(self, key: Key) -> EdgeDevice | None:
         """The device of this name; asked for where the cache does not have it."""
@@ -71,7 +78,7 @@ class Devices:
                 if fresh is None:
                     return None
                 device = fresh
-        raise _busy(device)
+        raise Busy(device)
 
     async def change(self, device: EdgeDevice, patch: Callable[[EdgeDevice], dict[str, object]]) -> EdgeDevice | None:
         """Changes its metadata by what `patch` says, nothing where that is empty; None where the device is gone."""
@@ -90,21 +97,22 @@ class Devices:
                 if fresh is None:
                     return None
                 device = fresh
-        raise _busy(device)
+        raise Busy(device)
 
     async def confirm(self, device: EdgeDevice, key: str) -> EdgeDevice | None:
         """Notes once that the device has used a certificate with this key: nobody else can register as it any more."""
-        if self._confirmed.get(device.key) == device.metadata.uid or device.metadata.annotations.get(KEY_ANNOTATION):
+        if device.metadata.annotations.get(KEY_ANNOTATION):
             return device
-        changed = await self.change(
+        return await self.change(
             device,
             lambda each: (
                 {} if each.metadata.annotations.get(KEY_ANNOTATION) else {"annotations": {KEY_ANNOTATION: key}}
             ),
         )
-        if changed is not None:
-            self._confirmed[changed.key] = changed.metadata.uid
-        return changed
+
+    def is_confirmed(self, device: EdgeDevice) -> bool:
+        """Whether it is noted that the device has used a certificate of its own."""
+        return bool(device.metadata.annotations.get(KEY_ANNOTATION))
 
     async def drop_finalizers(self, device: EdgeDevice, *names: str) -> None:
         """Takes these off a device that is being deleted."""
@@ -121,6 +129,18 @@ class Devices:
         conditions = set_condition(status.conditions, new, now=self._clock.now())
         return msgspec.structs.replace(status, conditions=conditions)
 
+    def heard(self, status: EdgeDeviceStatus, caller: Caller, generation: int) -> EdgeDeviceStatus:
+        """The status of a device that has just used this certificate."""
+        online = condition(ONLINE, "True", "Heard", "its heartbeats come", generation=generation)
+        conditions = set_condition(self.registered(status, generation).conditions, online, now=self._clock.now())
+        certificate = DeviceCertificate(
+            serial_number=caller.serial, issuer=caller.issuer, not_after=caller.not_after.replace(microsecond=0)
+        )
+        return msgspec.structs.replace(status, conditions=conditions, certificate=certificate)
 
-def _busy(device: EdgeDevice) -> Exception:
-    return RuntimeError(f"EdgeDevice {device.key} keeps changing")
+
+class Busy(Exception):
+    """Others write an EdgeDevice all the time."""
+
+    def __init__(self, device: EdgeDevice) -> None:
+        super().__init__(f"EdgeDevice {device.key} keeps changing")

@@ -12,16 +12,22 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
+from edgewright.api.edgeaccess import EdgeExecRequest, EdgeLogRequest
 from edgewright.api.edgedevice import EdgeDevice
 from edgewright.api.edgedeviceset import EdgeDeviceGroup, EdgeDeviceSet
 from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
 from edgewright.api.edgeworkload import EdgeDeployment, EdgeWorkload
+from edgewright.api.edgeworkloadrevision import EdgeWorkloadRevision
+from edgewright.gateway.access import Access
+from edgewright.gateway.admission import Admission
 from edgewright.gateway.authority import Certificates
 from edgewright.gateway.configurations import Configurations
 from edgewright.gateway.devices import Devices
+from edgewright.gateway.heard import Heard
 from edgewright.gateway.listener import Listener, listen
 from edgewright.gateway.metrics import GatewayMetrics
 from edgewright.gateway.registration import Registration
+from edgewright.gateway.rotation import Unusable
 from edgewright.gateway.server import Server
 from edgewright.gateway.settings import GatewaySettings
 from edgewright.runtime import logs
@@ -36,7 +42,6 @@ _log = logs.get("gateway")
 
 NAME: Final = "edgewright-gateway"
 """What the gateway is called in Events, and its ServiceAccount in manifests."""
-_RENEW_EVERY: Final = 3600.0
 _KINDS: Final = (
     EdgeDevice,
     EdgeDeployment,
@@ -44,6 +49,9 @@ _KINDS: Final = (
     EdgeDeviceGroup,
     EdgeDeviceSet,
     EdgeDeviceSignedRequest,
+    EdgeWorkloadRevision,
+    EdgeLogRequest,
+    EdgeExecRequest,
 )
 
 
@@ -72,17 +80,38 @@ class Gateway:
             health_port=health_port,
             clock=self._clock,
         )
-        self.certificates = Certificates(client, settings, self._clock)
+        admission = Admission(self.manager, settings, self._clock)
+        self.certificates = Certificates(client, settings, self._clock, revoked=admission.revoked_before)
         devices = Devices(self.manager, settings, self._clock)
+        self.heard = Heard(client, settings, self._clock)
         self._listener: Listener | None = None
         self.manager.health.add_readiness("port", lambda: None if self._listener else "the port is not open yet")
+        registration = Registration(
+            self.manager,
+            settings,
+            devices=devices,
+            certificates=self.certificates,
+            admission=admission,
+            clock=self._clock,
+        )
+        configurations = Configurations(self.manager, self._clock, sources_every=settings.sources_every)
+        self.access = Access(self.manager, configurations, self._clock)
         self._server = Server(
             settings,
             devices,
-            registration=Registration(self.manager, settings, devices, self.certificates, self._clock),
-            configurations=Configurations(self.manager, self._clock, sources_every=settings.sources_every),
+            certificates=self.certificates,
+            admission=admission,
+            heard=self.heard,
+            registration=registration,
+            configurations=configurations,
+            access=self.access,
             recorder=self.manager.recorder,
-            metrics=GatewayMetrics(self.manager.metrics.registry),
+            metrics=GatewayMetrics(
+                self.manager.metrics.registry,
+                connections=lambda: 0 if self._listener is None else self._listener.connections,
+                waiting=lambda: configurations.waiting,
+                ends=self.certificates.ends,
+            ),
             clock=self._clock,
         )
 
@@ -119,12 +148,16 @@ class Gateway:
             )
             _log.info("gateway listening", port=self._listener.port, namespace=self.settings.namespace)
             tasks.append(asyncio.create_task(self._renew(tls), name="renewal"))
+            tasks.append(asyncio.create_task(self.heard.run(), name="heartbeats"))
+            tasks.append(asyncio.create_task(self.access.run(), name="access"))
             yield tasks
         finally:
             if self._listener is not None:
                 await self._listener.close()
                 self._listener = None
             await self._server.close()
+            if not running.done():
+                await self.heard.write()
             self.manager.stop()
             for task in tasks[1:]:
                 task.cancel()
@@ -138,10 +171,10 @@ class Gateway:
 
     async def _renew(self, tls: ssl.SSLContext) -> None:
         while True:
-            await self._clock.sleep(_RENEW_EVERY)
+            await self._clock.sleep(self.settings.certificates_every)
             try:
                 await self.certificates.renew(tls)
-            except KubernetesError as error:
+            except (KubernetesError, Unusable) as error:
                 _log.warning("certificates could not be renewed; retrying", error=error)
 
 

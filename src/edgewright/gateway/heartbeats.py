@@ -17,12 +17,21 @@ from edgewright.api.edgedevice_hardware import hardware_with
 
 
 def told_by(
-    status: EdgeDeviceStatus, heartbeat: Heartbeat, *, now: datetime, seen_every: float, max_workloads: int = 500
+    status: EdgeDeviceStatus,
+    heartbeat: Heartbeat,
+    *,
+    now: datetime,
+    seen_every: float,
+    max_workloads: int = 500,
+    revisions: Mapping[str, str] | None = None,
 ) -> EdgeDeviceStatus:
-    """The status after a heartbeat; the very same one where there is nothing to write."""
+    """The status after a heartbeat; the very same one where there is nothing to write.
+
+    `revisions` says which version of its workloads the device has applied, by their names; None where nobody knows.
+    """
     told = {each.name: each for each in (heartbeat.workloads or ())[:max_workloads]}
     now = now.astimezone(UTC).replace(microsecond=0)
-    workloads = tuple(_workload(each, told, now) for each in status.known_workloads)
+    workloads = tuple(_workload(each, told, now, revisions) for each in status.known_workloads)
     after = msgspec.structs.replace(
         status,
         phase=heartbeat.status or status.phase,
@@ -35,18 +44,25 @@ def told_by(
     return msgspec.structs.replace(after, last_seen_time=now)
 
 
-def _workload(known: DeviceWorkload, told: Mapping[str, WorkloadStatus], now: datetime) -> DeviceWorkload:
+def _workload(
+    known: DeviceWorkload, told: Mapping[str, WorkloadStatus], now: datetime, revisions: Mapping[str, str] | None
+) -> DeviceWorkload:
     new = told.get(known.name)
     if new is None:
         return known
+    revision = known.revision if revisions is None else revisions.get(known.name, "")
+    same = new.status in {known.phase, ""} and revision == known.revision
     uploaded = parsed_time(new.last_data_upload)
     return msgspec.structs.replace(
         known,
         phase=new.status or known.phase,
-        last_transition_time=known.last_transition_time if new.status in {known.phase, ""} else now,
+        last_transition_time=known.last_transition_time if same else now,
         last_data_upload=known.last_data_upload
         if uploaded is None
         else uploaded.astimezone(UTC).replace(microsecond=0),
+        rolled_back=new.rolled_back,
+        told=new.message[:1024],
+        revision=revision,
     )
 
 

@@ -6,7 +6,7 @@ Asked for each request, because a certificate may expire while its connection st
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from functools import lru_cache
 
@@ -41,6 +41,10 @@ class Caller:
     """The SHA-256 of its public key."""
     not_before: datetime
     not_after: datetime
+    serial: str = ""
+    """The serial number in hexadecimal."""
+    issuer: str = ""
+    """The authority that signed it; filled in by whoever knows the authorities."""
 
     @property
     def is_registration(self) -> bool:
@@ -65,25 +69,40 @@ def caller_of(certificate: bytes) -> Caller | None:
         key=key_of(read),
         not_before=read.not_valid_before_utc,
         not_after=read.not_valid_after_utc,
+        serial=f"{read.serial_number:x}",
     )
 
 
-def refusal(caller: Caller | None, device: str, operation: Operation, now: datetime) -> int | None:
-    """The code that refuses the request; None where it is allowed.
+@dataclass(frozen=True)
+class Standing:
+    """What people have decided about an id, and how long an expired certificate is still taken."""
+
+    revoked_before: datetime | None = None
+    """Certificates that are valid from then or earlier are void."""
+    grace: timedelta = timedelta()
+    """Added to the end of a certificate: for published agents, which do not survive a 401."""
+
+
+def refusal(
+    caller: Caller | None, device: str, operation: Operation, now: datetime, standing: Standing | None = None
+) -> int | None:
+    """The code that refuses the request; None where it is allowed. `standing` is that of the caller's own id.
 
     A registration certificate may enrol and register. An expired one of a device may only register again. A device
-    may do everything for itself and nothing for another.
+    may do everything for itself and nothing for another. A certificate that was revoked may nothing at all.
     """
     if caller is None:
         return 401
-    registering = operation in {Operation.ENROL, Operation.REGISTER}
+    standing = standing or Standing()
+    revoked = standing.revoked_before is not None and caller.not_before <= standing.revoked_before
+    if revoked or (caller.name != device and not caller.is_registration):
+        return 403
     if caller.is_registration:
-        if registering:
+        if operation in {Operation.ENROL, Operation.REGISTER}:
             return 401 if caller.expired(now) else None
         return 403 if operation in {Operation.HEARTBEAT, Operation.OTHER} else 401
-    if caller.name != device:
-        return 403
-    if caller.expired(now) and operation is not Operation.REGISTER:
+    late = caller.expired(now) and (now < caller.not_before or caller.expired(now - standing.grace))
+    if late and operation is not Operation.REGISTER:
         return 401
     return None
 

@@ -1,14 +1,62 @@
-"""What the gateway counts, under the names that published dashboards read."""
+"""What the gateway counts: under published names what published dashboards read, and what operators need besides."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
 from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+DECLARED: Final = (
+    (
+        "flotta_api_edge_devices_successful_registration_total",
+        "counter",
+        (),
+        "Registrations answered with a certificate.",
+    ),
+    ("flotta_api_edge_devices_failed_registration_total", "counter", (), "Registrations that were refused."),
+    ("flotta_api_edge_devices_unregistration_total", "counter", (), "Devices that were told to disconnect."),
+    (
+        "flotta_api_edge_devices_failed_authentication_total",
+        "counter",
+        (),
+        "Requests without a certificate that is valid now.",
+    ),
+    (
+        "flotta_api_edge_devices_invalid_owner_total",
+        "counter",
+        (),
+        "Requests for another device than the certificate's.",
+    ),
+    ("flotta_api_edge_devices_heartbeat_total", "counter", ("deviceID", "deviceNamespace"), "Heartbeats."),
+    ("edgewright_gateway_long_polls_total", "counter", (), "Questions for a configuration that may wait for news."),
+    ("edgewright_gateway_answers_total", "counter", ("code",), "Requests of agents, by the code of the answer."),
+    ("edgewright_gateway_connections", "gauge", (), "Open connections of agents."),
+    ("edgewright_gateway_waiting", "gauge", (), "Agents that wait for a new configuration."),
+    (
+        "edgewright_gateway_certificate_end_timestamp_seconds",
+        "gauge",
+        ("certificate",),
+        "When the authority, the gateway's or the registration certificate ends, in seconds since 1970.",
+    ),
+)
+"""All of them, in the order in which they are documented."""
 
 
 class GatewayMetrics:
     """The counters of one gateway."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        connections: Callable[[], int] = lambda: 0,
+        waiting: Callable[[], int] = lambda: 0,
+        ends: Callable[[], Mapping[str, datetime]] = dict,
+    ) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"flotta_api_edge_devices_{name}", text, labels, registry=registry)
 
@@ -18,3 +66,46 @@ class GatewayMetrics:
         self.not_authenticated = counter("failed_authentication", "Requests without a certificate that is valid now.")
         self.invalid_owner = counter("invalid_owner", "Requests for another device than the certificate's.")
         self.heartbeats = counter("heartbeat", "Heartbeats.", "deviceID", "deviceNamespace")
+        self.polls = Counter(
+            "edgewright_gateway_long_polls", "Questions for a configuration that may wait for news.", registry=registry
+        )
+        self.answers = Counter(
+            "edgewright_gateway_answers", "Requests of agents, by the code of the answer.", ["code"], registry=registry
+        )
+        self._by_code: dict[int, Counter] = {}
+        registry.register(_Now(connections, waiting, ends))
+
+    def answered(self, code: int) -> None:
+        """Counts an answer."""
+        counter = self._by_code.get(code)
+        if counter is None:
+            counter = self._by_code[code] = self.answers.labels(str(code))
+        counter.inc()
+
+
+class _Now(Collector):
+    """What is so at the moment, asked when somebody reads it."""
+
+    def __init__(
+        self, connections: Callable[[], int], waiting: Callable[[], int], ends: Callable[[], Mapping[str, datetime]]
+    ) -> None:
+        self._connections = connections
+        self._waiting = waiting
+        self._ends = ends
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauges."""
+        yield GaugeMetricFamily(
+            "edgewright_gateway_connections", "Open connections of agents.", value=self._connections()
+        )
+        yield GaugeMetricFamily(
+            "edgewright_gateway_waiting", "Agents that wait for a new configuration.", value=self._waiting()
+        )
+        family = GaugeMetricFamily(
+            "edgewright_gateway_certificate_end_timestamp_seconds",
+            "When a certificate of the gateway ends, in seconds since 1970.",
+            labels=["certificate"],
+        )
+        for name, end in self._ends().items():
+            family.add_metric([name], end.timestamp())
+        yield family

@@ -25,10 +25,12 @@ from edgewright.api.edgedevice import (
 )
 from edgewright.api.edgedevice_hardware import hardware_with
 from edgewright.api.edgedevicesignedrequest import (
+    REGISTRATION,
     EdgeDeviceSignedRequest,
     EdgeDeviceSignedRequestSpec,
     Features,
 )
+from edgewright.gateway.admission import Admission, Refused
 from edgewright.gateway.authority import Certificates
 from edgewright.gateway.certificates import BadRequest, key_of, read_request
 from edgewright.gateway.devices import Devices
@@ -48,14 +50,6 @@ _MAX_ID: Final = 63
 _UNSAID: Final = "default"
 
 
-class Refused(Exception):
-    """The answer is no: a code, and a sentence for whoever set up the device."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @dataclass(frozen=True)
 class Enrolled:
     """The answer to an enrolment: 208 where the device may register now, else 200."""
@@ -73,45 +67,68 @@ class Registration:
     """Lets devices in."""
 
     def __init__(
-        self, manager: Manager, settings: GatewaySettings, devices: Devices, certificates: Certificates, clock: Clock
+        self,
+        manager: Manager,
+        settings: GatewaySettings,
+        *,
+        devices: Devices,
+        certificates: Certificates,
+        admission: Admission,
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._devices = devices
         self._certificates = certificates
         self._clock = clock
+        self._admission = admission
         self._requests = manager.client.of(EdgeDeviceSignedRequest)
-        self._known_requests = manager.cache(EdgeDeviceSignedRequest)
 
-    async def enrol(self, device: str, info: EnrolmentInfo) -> Enrolled:
+    async def enrol(self, caller: Caller, device: str, info: EnrolmentInfo) -> Enrolled:
         """Records that the device asks to be let in, and says whether it is."""
         check_id(device)
         namespace = self._target_namespace(info.target_namespace)
+        record = await self._admission.newest(device)
+        self._admission.demand_not_denied(device, record)
         if await self._devices.with_id(device) is not None:
             return Enrolled(208)
-        if await self._request_of(device) is None:
-            await self._record(device, namespace, info)
+        if record is None:
+            await self._record(caller, device, namespace, info)
         return Enrolled(200)
 
-    async def register(self, caller: Caller, device: str, info: RegistrationInfo) -> str:
-        """The new certificate of the device, in PEM."""
+    async def register(self, caller: Caller, device: str, info: RegistrationInfo, *, published: bool = False) -> str:
+        """The new certificate of the device, in PEM; `published`: for an agent that does not renew by itself."""
         check_id(device)
+        record = await self._admission.newest(device)
+        self._admission.demand_not_denied(device, record)
         try:
             request = read_request(info.certificate_request)
         except BadRequest as error:
             raise Refused(400, str(error)) from None
         key = key_of(request)
+        enrolled = key if record is None else record.metadata.annotations.get(KEY_ANNOTATION, key)
+        if caller.is_registration and enrolled != key:
+            raise Refused(403, f"device {device} enrolled with another key: it registers with that one only")
         found = await self._found(caller, device)
         if found is None:
-            found = await self._create(device)
+            found = await self._create(caller, device, record)
         elif found.deleting:
             raise Refused(404, f"EdgeDevice {found.key} is being deleted")
         elif caller.is_registration and found.metadata.annotations.get(KEY_ANNOTATION, key) != key:
             raise Refused(
-                403, f"device {device} has registered before: it registers again with its own certificate only"
+                403,
+                f"device {device} has registered before: it registers again with its own certificate only, or after "
+                f"`edgewright edge approve {device}`",
             )
         await self._note(found, caller, key, info.hardware)
         certificate = self._certificates.authority.device(
-            request, device, found.metadata.namespace, days=self._settings.device_days, now=self._clock.now()
+            request,
+            device,
+            found.metadata.namespace,
+            days=max(self._settings.device_days, self._settings.published_days)
+            if published
+            else self._settings.device_days,
+            now=self._clock.now(),
+            after=None if record is None else record.spec.revoked_before,
         )
         _log.info("device registered", device=device, namespace=found.metadata.namespace)
         return certificate.decode()
@@ -121,9 +138,8 @@ class Registration:
             return await self._devices.with_id(device)
         return await self._devices.get(Key(caller.namespace, device))
 
-    async def _create(self, device: str) -> EdgeDevice:
+    async def _create(self, caller: Caller, device: str, request: EdgeDeviceSignedRequest | None) -> EdgeDevice:
         """The EdgeDevice of a device that is let in; 404 where it is not (yet)."""
-        request = await self._request_of(device)
         if request is None and not self._settings.automatic_approval:
             raise Refused(404, f"device {device} is not approved: let it enrol, and approve its request")
         if request is not None and not request.spec.approved:
@@ -132,12 +148,14 @@ class Registration:
         if namespace not in self._settings.allowed_namespaces:
             raise Refused(403, f"namespace {namespace!r} is not one that devices may be in")
         member_of = "" if request is None else request.spec.target_set
+        came_with = self._admission.demand_room(caller) if request is None else _came_with(request)
         made = EdgeDevice(
             metadata=ObjectMeta(
                 name=device,
                 namespace=namespace,
                 finalizers=FINALIZERS,
                 labels={MEMBER_OF: member_of} if member_of else {},
+                annotations={REGISTRATION: came_with} if came_with else {},
             ),
             spec=EdgeDeviceSpec(request_time=self._clock.now().replace(microsecond=0)),
         )
@@ -178,18 +196,20 @@ class Registration:
             return self._settings.namespace
         raise Refused(403, f"target_namespace {asked[:80]!r} is not one of {', '.join(allowed)}")
 
-    async def _request_of(self, device: str) -> EdgeDeviceSignedRequest | None:
-        key = Key(self._settings.namespace, device)
-        return self._known_requests.get(key) or await self._known_requests.fetch(key)
-
-    async def _record(self, device: str, namespace: str, info: EnrolmentInfo) -> None:
+    async def _record(self, caller: Caller, device: str, namespace: str, info: EnrolmentInfo) -> None:
+        marks = {REGISTRATION: self._admission.demand_room(caller)}
+        if info.certificate_request:
+            try:
+                marks[KEY_ANNOTATION] = key_of(read_request(info.certificate_request))
+            except BadRequest as error:
+                raise Refused(400, str(error)) from None
         told = info.features
         features = None
         if told is not None:
             hardware = None if told.hardware is None else hardware_with(None, told.hardware)
             features = Features(model_name=told.model_name, hardware=hardware)
         request = EdgeDeviceSignedRequest(
-            metadata=ObjectMeta(name=device, namespace=self._settings.namespace),
+            metadata=ObjectMeta(name=device, namespace=self._settings.namespace, annotations=marks),
             spec=EdgeDeviceSignedRequestSpec(
                 target_namespace=namespace, approved=self._settings.automatic_approval, features=features
             ),
@@ -199,3 +219,7 @@ class Registration:
         except AlreadyExists:
             return
         _log.info("device enrolled", device=device, namespace=namespace, approved=request.spec.approved)
+
+
+def _came_with(request: EdgeDeviceSignedRequest) -> str:
+    return request.metadata.annotations.get(REGISTRATION, "")

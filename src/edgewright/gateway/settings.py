@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from edgewright.api.edge_protocol import PORT
 
@@ -12,6 +13,14 @@ class Limits:
     """How much of everything one device, and all of them, may take."""
 
     connections: int = 20_000
+    handshakes: int = 2000
+    """How many handshakes may be under way at once; one address may have a quarter of them."""
+    enrolments_a_minute: int = 1200
+    """How many devices may come in with one registration certificate, per minute and replica."""
+    pending: int = 10_000
+    """How many that came with one registration certificate may wait for approval."""
+    total: int = 100_000
+    """How many devices may have come with one registration certificate."""
     body_bytes: int = 1 << 20
     """A heartbeat with all host devices has 9 KB."""
     line_bytes: int = 8192
@@ -25,6 +34,10 @@ class Limits:
     """How long a body may take to arrive."""
     answer_seconds: float = 10.0
     """How long an answer may take; published agents wait for one second."""
+    write_seconds: float = 0.7
+    """How long the answer to a heartbeat waits for what it changes to be written; it is written all the same."""
+    poll_seconds: float = 300.0
+    """How long a question for news may wait at most, however long the agent would."""
     events: int = 20
     """How many events of one heartbeat are told."""
     workloads: int = 500
@@ -50,13 +63,25 @@ class GatewaySettings:
     """Whether devices with a registration certificate are let in without asking a person."""
     device_days: float = 30
     """How long the certificate of a device is valid."""
-    seen_every: float = 300.0
-    """That a device was heard is written no more often, where nothing else has changed."""
+    published_days: float = 365
+    """The same for a published agent (User-Agent yggdrasil/), which does not survive the 401 for an expired one."""
+    published_grace_days: float = 0
+    """For so long an expired certificate of a published agent is taken as if it had not expired."""
+    certificates_every: float = 30.0
+    """The Secrets with certificates are read again after so many seconds."""
+    trusted_before_use: float = 120.0
+    """A new authority is trusted for so long before it signs: every replica must know it."""
+    replica: str = ""
+    """The name of this replica, which its heartbeat shards begin with; empty: one is made up."""
+    heard_every: float = 30.0
+    """Which devices were heard, and when, is written so often."""
+    seen_every: float = 3600.0
+    """That a device was heard is written to its EdgeDevice no more often, where nothing else has changed."""
     sources_every: float = 15.0
     """Secrets and ConfigMaps are read again after so many seconds."""
     limits: Limits = Limits()
 
-    @property
+    @cached_property
     def allowed_namespaces(self) -> tuple[str, ...]:
         """Where devices may be."""
         return tuple(dict.fromkeys((self.namespace, *self.namespaces)))

@@ -6,10 +6,11 @@ new start may change.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from typing import Final
 
-from edgewright.local.access import User
+from edgewright.local.access import User, default_roles
 from edgewright.local.served import Served
 from edgewright.local.serving import metadata
 from edgewright.local.serving.objects import Objects
@@ -21,6 +22,7 @@ NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 _AGENT: Final = "edgewright"
 # Who writes from within: as the server itself, and not as somebody who asks it to, one may name a loopback address.
 _NOBODY: Final = User(name="", groups=())
+_SERVER: Final = User(name="system:apiserver", groups=("system:masters",))
 _NAME: Final = "kubernetes"
 
 
@@ -31,9 +33,26 @@ async def make(objects: Objects, *, service_range: str, host: str, port: int) ->
         await _make(
             objects, writes, "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         )
+    await make_roles(objects, writes)
     address = str(ipaddress.ip_network(service_range)[1])
     await _make(objects, writes, "services", _service(address, port))
     await _make(objects, writes, "endpointslices", _endpoints(host, port))
+
+
+async def make_roles(objects: Objects, writes: Writes) -> None:
+    """Makes the roles and bindings that every cluster has, and puts back what was taken from them."""
+    await asyncio.gather(*(_make_role(objects, writes, wanted) for wanted in default_roles.load()))
+
+
+async def _make_role(objects: Objects, writes: Writes, wanted: RawObject) -> None:
+    served = _served(objects, wanted, f"{wanted['kind'].lower()}s")
+    name = wanted["metadata"]["name"]
+    asked = WriteRequest(served=served, namespace="", name=name, user=_SERVER, agent=_AGENT)
+    stored = objects.get(served, "", name)
+    if stored is None:
+        await writes.create(asked, wanted)
+    elif default_roles.completed(objects.read(served, stored), wanted) is not None:
+        await writes.patch(asked, lambda live: default_roles.completed(live, wanted) or live)
 
 
 def _service(address: str, port: int) -> RawObject:

@@ -18,7 +18,7 @@ from edgewright.local import bootstrap, builtin, controllers
 from edgewright.local.access.entrance import Entrance
 from edgewright.local.custom.crd_controller import Definitions
 from edgewright.local.kinds import Kinds
-from edgewright.local.node.node import Node
+from edgewright.local.node.node import Containers, Network, Node
 from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.services import ServiceForwarder
 from edgewright.local.serving.listener import Listener, listen
@@ -54,9 +54,11 @@ class Settings:
     images: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The programs that stand for images on the node."""
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    """The images whose programs can do without mounts; see `Node`."""
+    """The images whose programs can do without mounts; see `Containers`."""
     addresses: Sequence[str] = ()
     """Addresses of this machine that Services get; without any they get loopback addresses."""
+    podman: bool = False
+    """Whether images that stand for no program are pulled, and run by podman."""
     pod_ids: PodIds = field(default_factory=PodIds)
     """The users and groups that Pods may have where this process is root."""
 
@@ -116,7 +118,10 @@ async def open(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         # Set once whoever opened it has done the rest, such as a kubeconfig: who finds it ready finds that too.
         health.add_readiness("start", lambda: None if serving.is_set() else "is not complete yet")
         pages = Pages(kinds, health)
-        server = Server(objects, entrance.authentication, pages, PodLogs(objects, entrance.logs_client))
+        accounts = entrance.accounts(objects.find)
+        objects.recognise = entrance.authentication.recognise
+        pages.keys = accounts.keys
+        server = Server(objects, entrance.authentication, pages, PodLogs(objects, entrance.logs_client), accounts)
         listener = await listen(server.handle, host=settings.host, port=settings.port, tls=entrance.tls)
         stack.push_async_callback(listener.close, store.history.close)
         running = Running(
@@ -171,11 +176,15 @@ def _add_node(running: Running, health: Health, settings: Settings, name: str, c
         Client(config, clock=clock),
         name=name,
         directory=settings.data / "node",
-        images=settings.images,
-        told=settings.told,
-        log_tls=running.entrance.node_logs(name),
-        covered=[settings.data],
-        ids=settings.pod_ids,
+        containers=Containers(
+            images=settings.images,
+            ids=settings.pod_ids,
+            covered=[settings.data],
+            told=settings.told,
+            claims=True,
+            podman=settings.podman,
+        ),
+        network=Network(log_tls=running.entrance.node_logs(name)),
         clock=clock,
     )
     registered = asyncio.create_task(node.ready())

@@ -67,6 +67,9 @@ class TooSlow(Exception):
 ReadChanges = Callable[[str | None, str | None, int, int, int], Awaitable[Sequence[Change]]]
 """Changes of a resource and namespace with after < revision ≤ upto, at most so many; raises Expired."""
 
+Observer = Callable[[Sequence[Change]], None]
+"""Hears of committed changes at once; it must be quick and never fail."""
+
 _CHUNK = 500
 _LARGEST_BACKLOG = 64 * 1024 * 1024
 """So many bytes of objects may wait for a subscriber; those that several wait for are there once."""
@@ -176,6 +179,11 @@ class History:
         self.compacted = compacted
         self.read = read
         self._subscriptions: set[Subscription] = set()
+        self._observers: list[Observer] = []
+
+    def observe(self, observer: Observer) -> None:
+        """Calls an observer with every committed group, before anybody who wrote in it gets an answer."""
+        self._observers.append(observer)
 
     def subscribe(
         self, resource: str | None, namespace: str | None, from_revision: int, *, backlog: int = 10_000
@@ -190,6 +198,8 @@ class History:
     def publish(self, changes: Sequence[Change]) -> None:
         """Gives a committed group to every subscriber."""
         self.revision = changes[-1].revision
+        for observer in self._observers:
+            observer(changes)
         for each in self._subscriptions:
             each.offer(changes)
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from edgewright.local.apply.fieldtypes import FieldType
 from edgewright.local.apply.fieldtypes import compile as compile_fields
 from edgewright.local.served import Served
 from edgewright.runtime.objects import RawObject
+
+_GVK: Final = "x-kubernetes-group-version-kind"
 
 
 class Kinds:
@@ -26,6 +29,12 @@ class Kinds:
         """The definitions of kinds that may be sent as protobuf, by apiVersion and kind."""
         for group_version in {each.kind.api_version for each in self._builtin} | {"meta.k8s.io/v1"}:
             self.protobuf[group_version, "DeleteOptions"] = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+        # What a subresource speaks of, such as the TokenRequest that `kubectl create token` sends.
+        spoken = {each.kind for served in self._builtin for each in served.subresources if each.kind is not None}
+        named = {_spelled(said): name for name, schema in definitions.items() for said in schema.get(_GVK, ())}
+        for kind in spoken:
+            if name := named.get((kind.group, kind.version, kind.kind)):
+                self.protobuf[kind.api_version, kind.kind] = name
         self._custom: tuple[Served, ...] = ()
         self._by_path: dict[tuple[str, str, str], Served] = {}
         self._by_storage: dict[str, Served] = {}
@@ -87,3 +96,8 @@ class Kinds:
         for each in self.all():
             if each.kind.api_version == each.storage_api_version or each.storage not in self._by_storage:
                 self._by_storage[each.storage] = each
+
+
+def _spelled(said: Mapping[str, str]) -> tuple[str, str, str]:
+    """Group, version and kind as an OpenAPI definition has them."""
+    return said["group"], said["version"], said["kind"]

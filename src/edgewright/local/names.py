@@ -6,6 +6,7 @@ Metadata and the kinds' own validation ask; a rule gives the faults of a name, n
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable
 from typing import Final
 
@@ -14,6 +15,9 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_PATTERN, _SUBDOMAIN_PATTERN = re.compile(_LABEL), re.compile(_SUBDOMAIN)
 _LABEL1035_PATTERN = re.compile(_LABEL1035)
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_RANDOM_LENGTH = 5
+_MAX_STEM = 58
 _ALPHANUMERIC = "lower case alphanumeric characters"
 MAX_LABEL: Final = 63
 MAX_SUBDOMAIN: Final = 253
@@ -75,6 +79,11 @@ def prefix(rule: str, name: str) -> list[str]:
     """What is wrong with a generateName: it may end in what only the middle of a name may have."""
     masked = f"{name[:-1]}a" if len(name) > 1 and name.endswith("-") else name
     return RULES[rule](masked)
+
+
+def generated(stem: str) -> str:
+    """A name that begins so and ends in five random characters."""
+    return stem[:_MAX_STEM] + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
 
 
 def _too_long(name: str, most: int) -> list[str]:

@@ -266,12 +266,21 @@ def parse_fields(
     `allowed` reads the fields that this kind can be selected by; `metadata_only` is for built-in kinds that have none
     but name and namespace, of which the real server says so.
     """
-    terms = [_field_term(text, part) for part in sorted(re.findall(r"(?:[^\\,]|\\.|\\$)+", text, flags=re.DOTALL))]
+    terms = _field_terms(text)
     for field, _, _ in terms:
         if field not in allowed:
             known = f'{quote(field)} is not a known field selector: only "metadata.name", "metadata.namespace"'
             raise bad_request(known if metadata_only else f"field label not supported: {field}")
     return FieldSelector((allowed[field], equal, value) for field, equal, value in terms)
+
+
+def exact_field(text: str, field: str) -> str | None:
+    """The one value of a field that a selector leaves, or None; BadRequest where it is no selector."""
+    return next((value for name, equal, value in _field_terms(text) if equal and name == field), None)
+
+
+def _field_terms(text: str) -> list[tuple[str, bool, str]]:
+    return [_field_term(text, part) for part in sorted(re.findall(r"(?:[^\\,]|\\.|\\$)+", text, flags=re.DOTALL))]
 
 
 def _field_term(text: str, part: str) -> tuple[str, bool, str]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from edgewright.local.access.authentication import Recognised, User
+from edgewright.local.access.authorization import Authorizer
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import Kind, RawObject
 
@@ -36,11 +38,13 @@ class Subresource:
     name: str
     verbs: tuple[str, ...] = ("get", "patch", "update")
     kind: Kind | None = None
+    described: bool = True
+    """Whether the OpenAPI document tells of it: a WebSocket is no operation of that."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScalePaths:
-    """Where a custom kind keeps its replicas, as field names from the object's root."""
+    """Where a kind keeps its replicas, as field names from the object's root; a selector may be a text or an object."""
 
     spec_replicas: tuple[str, ...]
     status_replicas: tuple[str, ...]
@@ -64,6 +68,15 @@ class Write:
     """The stored object of a resource, namespace and name; only to be read."""
     every: Callable[[str], Iterable[RawObject]] = lambda _resource: ()
     """The stored objects of a resource in all namespaces; only to be read."""
+    rights: Authorizer | None = None
+    """Who may do what, for the kinds that are about that."""
+    recognise: Callable[[str, Sequence[str]], Recognised] = lambda _token, _audiences: Recognised()
+    """Whom a token stands for, for these audiences."""
+
+    @property
+    def caller(self) -> User:
+        """Who writes."""
+        return User(name=self.user, groups=self.groups, uid=self.uid, extra=self.extra)
 
 
 class Rules:
@@ -91,6 +104,9 @@ class Rules:
     """Whether a deletion may ask what becomes of the objects that it owns."""
     returns_deleted = False
     """Whether the answer to a deletion is the object that was there, and not a Status."""
+
+    orphans = False
+    """Whether what an object owns stays when it is deleted, unless the deletion says otherwise."""
 
     graceful = False
     """Whether a deletion is marked in the object that is answered, even when it is gone at once."""

@@ -107,6 +107,10 @@ class Cache(Generic[R]):
         """The objects that the named index holds under that value."""
         return [self._objects[key] for key in self._indexes[index].keys(value)]
 
+    def count(self, index: str, value: Hashable) -> int:
+        """How many objects the named index holds under that value, without looking at them."""
+        return len(self._indexes[index].keys(value))
+
     async def fetch(self, key: Key) -> R | None:
         """The object as the server has it now: a request, past the cache, which stays as it is."""
         try:
@@ -132,6 +136,10 @@ class Cache(Generic[R]):
     async def wait_synced(self) -> None:
         """Returns when every namespace has been listed once."""
         await self._synced.wait()
+
+    async def refresh(self) -> None:
+        """Lists again, and returns when the copy has all that had happened on the server when this was called."""
+        await asyncio.gather(*(reflector.refresh() for reflector in self._reflectors))
 
     # --- for those who set it up -----------------------------------------------------------------------------------
 

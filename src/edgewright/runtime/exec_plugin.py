@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from edgewright.runtime.child_process import end_child
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.credentials import CredentialsError, Headers, bearer
 from edgewright.runtime.redaction import mask
@@ -168,10 +168,10 @@ class ExecPlugin:
             async with self._clock.timeout(timeout):
                 output, complaints = await process.communicate()
         except TimeoutError as error:
-            await _end(process, group=not interactive)
+            await end_child(process, group=not interactive)
             raise self._error(f"did not end within {timeout:g} s") from error
         except asyncio.CancelledError:
-            await _end(process, group=not interactive)
+            await end_child(process, group=not interactive)
             raise
         if process.returncode:
             raise self._error(f"failed with exit code {process.returncode}", complaints)
@@ -233,15 +233,3 @@ def exec_info(entry: ExecEntry, *, interactive: bool) -> str:
         spec["cluster"] = entry.cluster
     told = {"apiVersion": entry.api_version, "kind": "ExecCredential", "spec": spec}
     return msgspec.json.encode(told).decode()
-
-
-async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
-    """Kill a plugin with what it started, and let its pipes close."""
-    with contextlib.suppress(ProcessLookupError):
-        if group:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(5):
-            await process.communicate()

@@ -1,4 +1,4 @@
-"""What the outside may ask a running program: is it alive, is it ready, its metrics. Small pages over plain HTTP.
+"""What the outside may ask a running program: is it alive, is it ready, its metrics. Small pages over HTTP, or TLS.
 
 The manager names the checks, and serves the pages of `Health` on one port and `metrics_page` on another. What listens
 here is open to the whole cluster, so each connection gets one request, little room and little time; it never reads a
@@ -20,7 +20,11 @@ from edgewright.runtime.metrics import CONTENT_TYPE, Metrics
 from edgewright.runtime.redaction import mask
 
 if TYPE_CHECKING:  # imported where pages are made: a command that serves none starts in half the time
+    import ssl
+
     from aiohttp import web
+
+    from edgewright.runtime.metrics_access import MetricsAccess
 
 Check: TypeAlias = Callable[[], str | None]
 """Returns None when all is well, else a sentence why not; must not block."""
@@ -98,11 +102,15 @@ class Health:
         return pages
 
 
-def metrics_page(metrics: Metrics) -> list[web.RouteDef]:
-    """`/metrics`, for Prometheus."""
+def metrics_page(metrics: Metrics, *, access: MetricsAccess | None = None) -> list[web.RouteDef]:
+    """`/metrics`, for Prometheus; with `access` for those alone whom that does not refuse."""
     from aiohttp import web  # noqa: PLC0415
 
-    async def page(_request: web.Request) -> web.Response:
+    async def page(request: web.Request) -> web.Response:
+        refused = None if access is None else await access.refusal(request.headers)
+        if refused is not None:
+            asks = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+            return web.Response(status=refused.status, text=f"{refused.why}\n", headers={**_PLAIN, **asks})
         return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
     return [web.get("/metrics", page)]
@@ -149,13 +157,30 @@ class Listener:
 
 
 @overload
-async def serve(pages: Iterable[web.RouteDef], *, port: int, host: str = ..., limits: Limits = ...) -> Listener: ...
+async def serve(
+    pages: Iterable[web.RouteDef],
+    *,
+    port: int,
+    host: str = ...,
+    limits: Limits = ...,
+    tls: ssl.SSLContext | None = ...,
+) -> Listener: ...
 @overload
 async def serve(
-    pages: Iterable[web.RouteDef], *, port: int | None, host: str = ..., limits: Limits = ...
+    pages: Iterable[web.RouteDef],
+    *,
+    port: int | None,
+    host: str = ...,
+    limits: Limits = ...,
+    tls: ssl.SSLContext | None = ...,
 ) -> Listener | None: ...
 async def serve(
-    pages: Iterable[web.RouteDef], *, port: int | None, host: str = "", limits: Limits = DEFAULT_LIMITS
+    pages: Iterable[web.RouteDef],
+    *,
+    port: int | None,
+    host: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    tls: ssl.SSLContext | None = None,
 ) -> Listener | None:
     """Listen on `port` (0: any free one; None: not at all) of `host` (empty: every address) and answer with `pages`."""
     if port is None:
@@ -178,7 +203,13 @@ async def serve(
     listening = await _open(host, port)
     try:
         await runner.setup()
-        server = await asyncio.get_running_loop().create_server(_connections(runner, limits), sock=listening)
+        server = await asyncio.get_running_loop().create_server(
+            _connections(runner, limits),
+            sock=listening,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else limits.seconds,
+            ssl_shutdown_timeout=None if tls is None else limits.shutdown_seconds,
+        )
     except BaseException:
         listening.close()
         await runner.cleanup()

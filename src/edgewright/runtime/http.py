@@ -13,7 +13,7 @@ import ssl
 import time
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -71,6 +71,8 @@ class Connection(asyncio.Protocol):
         self._whole_errors = True
         self._streamed = False
         self._latest: Stream | None = None
+        self._full = False
+        self._drained: asyncio.Future[None] | None = None
 
     # --- for the caller ----------------------------------------------------------------------------------------------
 
@@ -88,8 +90,13 @@ class Connection(asyncio.Protocol):
             raise ConnectionResetError(_CLOSED)
         return self._transport
 
-    async def exchange(self, request: bytes, check: Callable[[], object] | None = None) -> Answer:
-        """Sends a request and waits for the whole answer; `check`, called directly before the sending, may raise."""
+    async def exchange(
+        self, request: bytes, check: Callable[[], object] | None = None, *, body: Iterable[bytes] = ()
+    ) -> Answer:
+        """Sends a request and waits for the whole answer; `check`, called directly before the sending, may raise.
+
+        The pieces of a `body` are asked for at the pace of the network, so that a large one is never whole in memory.
+        """
         transport = self.transport
         if transport.is_closing():
             raise ConnectionResetError(_CLOSED)
@@ -99,10 +106,21 @@ class Connection(asyncio.Protocol):
         self._waiter = waiter
         transport.write(request)
         try:
+            await self._send(transport, body, waiter)
             return await waiter
         except BaseException:
             self.abort()  # the rest of the answer would be taken for the next one's
             raise
+
+    async def _send(self, transport: asyncio.Transport, body: Iterable[bytes], waiter: asyncio.Future[Answer]) -> None:
+        """Writes a body; it ends early where the server has answered or the connection broke."""
+        for piece in body:
+            if waiter.done():
+                return
+            transport.write(piece)
+            if self._full:
+                self._drained = asyncio.get_running_loop().create_future()
+                await self._drained
 
     async def stream(self, request: bytes) -> tuple[Answer, Stream | None]:
         """Sends a request and waits for the head of the answer; with 200 its body follows as a stream."""
@@ -137,6 +155,17 @@ class Connection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]  # a stream transport: that is what we connect with
         self._idle_since = time.monotonic()
 
+    def pause_writing(self) -> None:
+        """What was written waits to be sent."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """More may be written."""
+        self._full = False
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
     def data_received(self, data: bytes) -> None:
         """Something of an answer is here."""
         try:
@@ -155,6 +184,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over."""
         self._reusable = False
+        self.resume_writing()
         stale = self._served > 0 and not self._answering
         closed = _CLOSED if self._answering else f"{_CLOSED} without an answer"
         self._fail(StaleError("it had been closed meanwhile") if stale else exc or ConnectionResetError(closed))

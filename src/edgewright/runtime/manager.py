@@ -1,15 +1,16 @@
 """Puts the parts together and runs them: caches, the gate, leader election, controllers, metrics and health.
 
 A program makes one Manager, asks it for caches, adds controllers and awaits `run`. The order is the same always:
-listen, fill the caches, become the leader, work; and backwards when asked to stop: no new passes, those under way get
-up to 30 seconds, the lease is given back, everything is closed. A leader that loses its lease stops at once with
-LeaseLost.
+listen, fill the caches, become the leader, catch up with what the leader before wrote last, work; and backwards when
+asked to stop: no new passes, those under way get up to 30 seconds, the lease is given back, everything is closed. A
+leader that loses its lease stops at once with LeaseLost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from edgewright.runtime.events import Recorder
 from edgewright.runtime.health import Health, metrics_page, serve
 from edgewright.runtime.lease import Leadership
 from edgewright.runtime.metrics import Metrics
+from edgewright.runtime.metrics_access import MetricsAccess
 from edgewright.runtime.objects import Key, Resource
 
 R = TypeVar("R", bound=Resource)
@@ -56,9 +58,11 @@ class Manager:
         metrics_port: int | None = None,
         health_port: int | None = None,
         host: str = "127.0.0.1",
+        metrics_tls: ssl.SSLContext | None = None,
         drain_seconds: float = 30.0,
         clock: Clock | None = None,
     ) -> None:
+        """With `metrics_tls` metrics are served over TLS, to those alone whom the API server lets get /metrics."""
         self.metrics = Metrics()
         self.health = Health()
         self._reader = client
@@ -66,6 +70,7 @@ class Manager:
         self._namespaces = tuple(namespaces) or ("",)
         self._ports = {"metrics": metrics_port, "health": health_port}
         self._host = host
+        self._metrics_tls = metrics_tls
         self._drain_seconds = drain_seconds
         self._caches: dict[tuple[type[Resource], str, str], Cache[Any]] = {}
         self._controllers: list[Controller] = []
@@ -131,6 +136,10 @@ class Manager:
         self.client.transport.connections = max(1, sum(each.workers for each in self._controllers)) + 1
         return controller
 
+    def watches(self, namespace: str) -> bool:
+        """Whether the caches hold what is in this namespace."""
+        return "" in self._namespaces or namespace in self._namespaces
+
     @property
     def leads(self) -> bool:
         """Whether this process does the work: it holds the lease, or there is none."""
@@ -169,10 +178,21 @@ class Manager:
         if self.leadership is not None:
             await self.leadership.acquire()
 
+    async def _catch_up(self) -> None:
+        """Lets every cache see the last writes of the leader before, all of which were answered before we led.
+
+        Controllers rely on it: from here on they are the only ones who write what they count, and they know that.
+        """
+        await asyncio.gather(*(cache.refresh() for cache in self._caches.values()))
+
     async def _work(self, tasks: list[asyncio.Task[None]]) -> None:
         """Runs the controllers until a stop, then drains them and gives the lease back; their tasks join `tasks`."""
         if self.leadership is not None:
             tasks.append(asyncio.create_task(self.leadership.hold(), name="lease"))
+            if not await self._finished(self._catch_up(), unless=tasks):
+                await _cancel(tasks)
+                await self.leadership.release()
+                return
         tasks.append(asyncio.create_task(self.recorder.run(), name="events"))
         tasks += [asyncio.create_task(work(), name=name) for name, work in self._background]
         passes = [asyncio.create_task(each.run(), name=f"controller {each.name}") for each in self._controllers]
@@ -213,8 +233,12 @@ class Manager:
     async def _listening(self) -> AsyncIterator[None]:
         listeners = []
         try:
-            for name, pages in (("metrics", metrics_page(self.metrics)), ("health", self.health.pages())):
-                listener = await serve(pages, host=self._host, port=self._ports[name])
+            tls = self._metrics_tls
+            access = None if tls is None else MetricsAccess(self._reader, clock=self._clock)
+            served = {"metrics": metrics_page(self.metrics, access=access), "health": self.health.pages()}
+            for name, pages in served.items():
+                secured = tls if name == "metrics" else None
+                listener = await serve(pages, host=self._host, port=self._ports[name], tls=secured)
                 if listener is not None:
                     listeners.append(listener)
                     self.listening[name] = listener.port

@@ -41,10 +41,10 @@ _PRIVATE_KEY = re.compile(
 # The same in base64, as kubeconfigs and Secrets hold it; certificates are public and may stay.
 _PRIVATE_KEY_BASE64 = re.compile(r"LS0tLS1CRUdJTi(?!BDRVJUSUZJQ0FUR)[A-Za-z0-9+/]{16,}={0,2}")
 _JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){1,4}")
-_TOKEN_PREFIXES: Final = ("gh", "glpat-", "xox", "sha256~", "github_pat_")
+_TOKEN_PREFIXES: Final = ("gh", "glpat-", "xox", "sha256~", "github_pat_", "whsec_")
 _KNOWN_TOKEN = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|"
-    r"sha256~[\w-]{20,})"
+    r"sha256~[\w-]{20,}|whsec_[A-Za-z0-9+/]{16,}={0,2})"
 )
 _HEADER = re.compile(
     r"""(authorization\\?["']?[:=,]\s{0,3}b?\\?["']?)(bearer|basic|negotiate|ntlm|token|apikey)[ ]+[^\s"',\\]+""",

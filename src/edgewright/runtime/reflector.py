@@ -7,6 +7,7 @@ the last version that it saw; what was deleted in a gap is found by comparing ke
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from typing import Generic, Protocol, TypeVar
 
@@ -97,23 +98,49 @@ class Reflector(Generic[R]):
         self._streams_lists = True
         self._pages = True
         self._moved = False
+        self._refreshes = 0  # how many were asked for, how many when the last list began, and how many are answered
+        self._listing = 0
+        self._answered = 0
+        self._answer = asyncio.Event()
+        self._turn: asyncio.Timeout | None = None
 
     async def run(self) -> None:
         """Lists and watches until cancelled."""
         while True:
-            started = self._clock.elapsed()
-            self._moved = False
-            problem: KubernetesError | None = None
+            turn = self._turn = asyncio.timeout(None)
             try:
-                await self._follow()
-            except KubernetesError as error:
-                problem = error
-            if self._moved or self._clock.elapsed() - started >= _GOOD_WATCH_SECONDS:
-                self._unreachable.reset()
-                self._refused.reset()
-                self._forgotten.reset()
-            # Always a wait, if a short one: a server that sends one event and hangs up would be asked without end.
-            await self._clock.sleep(self._wait_after(problem))
+                async with turn:
+                    await self._take_turn()
+            except TimeoutError:
+                if not turn.expired():  # else it was asked to list again
+                    raise
+
+    async def refresh(self) -> None:
+        """Lists again, and returns when the sink has all that had happened on the server when this was called.
+
+        A list that names no resource version is answered from the newest state that there is, on whichever server.
+        """
+        self._refreshes += 1
+        asked = self._refreshes
+        if self._turn is not None and not self._turn.expired():
+            self._turn.reschedule(asyncio.get_running_loop().time())
+        while self._answered < asked:
+            await self._answer.wait()
+
+    async def _take_turn(self) -> None:
+        started = self._clock.elapsed()
+        self._moved = False
+        problem: KubernetesError | None = None
+        try:
+            await self._follow()
+        except KubernetesError as error:
+            problem = error
+        if self._moved or self._clock.elapsed() - started >= _GOOD_WATCH_SECONDS:
+            self._unreachable.reset()
+            self._refused.reset()
+            self._forgotten.reset()
+        # Always a wait, if a short one: a server that sends one event and hangs up would be asked without end.
+        await self._clock.sleep(self._wait_after(problem))
 
     def _wait_after(self, problem: KubernetesError | None) -> float:
         """Notes what went wrong and says how long to wait before the next try."""
@@ -149,12 +176,16 @@ class Reflector(Generic[R]):
             self._sink.keep_only(self._namespace, set())
             _log.info("kind not installed; treated as empty", kind=str(self._api.kind))
         self._report_well()
+        self._refreshed()
 
     async def _follow(self) -> None:
         """One list, where needed, and one watch; returns when the watch ended in good order."""
+        if self._answered < self._refreshes:
+            self._version = ""
         streaming = not self._version and self._streams_lists
         if not self._version:
             self._present = set()
+            self._listing = self._refreshes
             if not streaming:
                 await self._list()
         watch = self._api.watch(
@@ -234,6 +265,12 @@ class Reflector(Generic[R]):
         self._present = None
         self._version = version
         self._report_well()
+        self._refreshed()
+
+    def _refreshed(self) -> None:
+        self._answered = self._listing
+        answer, self._answer = self._answer, asyncio.Event()
+        answer.set()
 
     def _report_well(self) -> None:
         self._sink.report(self._namespace, None)

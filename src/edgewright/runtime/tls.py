@@ -167,6 +167,16 @@ def current(context: ssl.SSLContext) -> ssl.SSLContext:
     return context.current if isinstance(context, ClientTls) else context
 
 
+def server_context(certificate: Pem, key: Pem) -> ssl.SSLContext:
+    """A context to listen with; ConfigError says what is wrong with the certificate or its key."""
+    certificates_in(certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    _load(context, certificate, key)
+    return context
+
+
 def certificates_in(pem: Pem) -> str:
     """The certificates of a PEM text without what may stand around them; raises ConfigError where there is none."""
     found = b"\n".join(_CERTIFICATE.findall(pem.data))

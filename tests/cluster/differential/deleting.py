@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tests.cluster.differential.bodies import (
     MAPS,
@@ -112,6 +112,16 @@ def _dependent(block: bool | None = None) -> Step:
     return made(MAPS, named("child", metadata={"ownerReferences": [owner]}))
 
 
+def _forlorn(name: str) -> Step:
+    owner = {"apiVersion": "v1", "kind": "Secret", "name": "none", "uid": "11111111-2222-3333-4444-555555555555"}
+    return made(MAPS, named(name, metadata={"ownerReferences": [owner]}))
+
+
+# The collector sees ConfigMaps in the order in which they were made: once this one is gone, it knows the dependent too.
+# Of an owner that goes before that it would make no orphans, and delete what it sees later as a dependent of nobody.
+_COLLECTOR_HAS_SEEN_ALL: Final = (_forlorn("marker"), get(f"{MAPS}/marker", until=gone))
+
+
 def _unowned(answer: Answer) -> bool:
     return answer.code == 200 and "ownerReferences" not in answer.body["metadata"]
 
@@ -131,6 +141,7 @@ OWNERS: dict[str, Exchange] = {
     "dependents as orphans": exchange(
         _SECRET,
         _dependent(),
+        *_COLLECTOR_HAS_SEEN_ALL,
         delete(f"{_AT}?propagationPolicy=Orphan"),
         get(_AT, until=gone),
         get(f"{MAPS}/child", until=_unowned, compared=False),
@@ -140,30 +151,14 @@ OWNERS: dict[str, Exchange] = {
     "dependents as orphans, the old way": exchange(
         _SECRET,
         _dependent(),
+        *_COLLECTOR_HAS_SEEN_ALL,
         delete(_AT, _options(orphanDependents=True)),
         get(_AT, until=gone),
         get(f"{MAPS}/child", until=_unowned, compared=False),
         stored=False,
     ),
     "a dependent of an owner that is not there": exchange(
-        made(
-            MAPS,
-            named(
-                "child",
-                metadata={
-                    "ownerReferences": [
-                        {
-                            "apiVersion": "v1",
-                            "kind": "Secret",
-                            "name": "none",
-                            "uid": "11111111-2222-3333-4444-555555555555",
-                        }
-                    ]
-                },
-            ),
-        ),
-        get(f"{MAPS}/child", until=gone),
-        stored=False,
+        _forlorn("child"), get(f"{MAPS}/child", until=gone), stored=False
     ),
 }
 

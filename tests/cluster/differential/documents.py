@@ -15,6 +15,7 @@ _GROUPS = (
     "coordination.k8s.io",
     "discovery.k8s.io",
     "events.k8s.io",
+    "rbac.authorization.k8s.io",
 )
 
 

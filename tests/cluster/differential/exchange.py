@@ -29,7 +29,7 @@ AGENT = "differential"
 JSON, MERGE = "application/json", "application/merge-patch+json"
 JSON_PATCH, STRATEGIC = "application/json-patch+json", "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 _HELD_HEADERS = ("Content-Type", "Retry-After", "Deprecation", "Allow", "Location")
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
@@ -102,6 +102,11 @@ FORGET = Step(method="FORGET", path="", compared=False)
 def get(path: str, accept: str = "", **settings: Any) -> Step:
     """A read."""
     return Step(method="GET", path=path, headers={"Accept": accept} if accept else {}, **settings)
+
+
+def cached(path: str, count: int) -> Step:
+    """Waits until so many objects are in the cache from which the real server answers where any version will do."""
+    return get(f"{path}?resourceVersion=0", until=lambda answer: len(answer["items"] or ()) >= count, compared=False)
 
 
 def watch(path: str, events: int | None = None, accept: str = "", **settings: Any) -> Step:

@@ -126,6 +126,22 @@ POD: dict[str, Exchange] = {
     ),
     "logs of one without a node": exchange(made(PODS, pod("a")), get(f"{PODS}/a/log"), stored=False),
     "logs of one that is not there": exchange(get(f"{PODS}/a/log")),
+    "logs of the only container after another one": exchange(
+        made(PODS, pod("a", initContainers=[{"name": "i", "image": "x"}])), get(f"{PODS}/a/log"), stored=False
+    ),
+    "logs of one of several containers": exchange(
+        made(
+            PODS,
+            pod(
+                "a",
+                initContainers=[{"name": "i", "image": "x"}],
+                containers=[{"name": "c", "image": "x"}, {"name": "d", "image": "x"}],
+            ),
+        ),
+        get(f"{PODS}/a/log"),
+        get(f"{PODS}/a/log?container=i"),
+        stored=False,
+    ),
     "logs of a container that is not there": exchange(
         made(PODS, pod("a", nodeName="n")), get(f"{PODS}/a/log?container=x"), stored=False
     ),

@@ -18,7 +18,7 @@ from tests.cluster.differential.bodies import (
     secrets,
     service,
 )
-from tests.cluster.differential.exchange import Exchange, exchange, get, made, patch
+from tests.cluster.differential.exchange import Exchange, cached, exchange, get, made, patch
 
 GET: dict[str, Exchange] = {
     "an object": exchange(made(SECRETS, secret("a", k="v")), get(f"{SECRETS}/a")),
@@ -43,7 +43,7 @@ GET: dict[str, Exchange] = {
     "a list in a format that is not served": exchange(get(SECRETS, "text/html")),
     "with any format": exchange(made(SECRETS, secret("a")), get(f"{SECRETS}/a", "*/*")),
     "with any application format": exchange(made(SECRETS, secret("a")), get(f"{SECRETS}/a", "application/*")),
-    "at version 0": exchange(made(SECRETS, secret("a")), get(f"{SECRETS}/a?resourceVersion=0")),
+    "at version 0": exchange(made(SECRETS, secret("a")), cached(SECRETS, 1), get(f"{SECRETS}/a?resourceVersion=0")),
     "at the version it has": exchange(
         made(SECRETS, secret("a"), keep={"rv": "metadata.resourceVersion"}), get(f"{SECRETS}/a?resourceVersion={{rv}}")
     ),
@@ -81,7 +81,7 @@ PAGES: dict[str, Exchange] = {
         get(f"{SECRETS}?limit=1", keep={"next": "metadata.continue", "rv": "metadata.resourceVersion"}),
         get(f"{SECRETS}?limit=1&continue={{next}}&resourceVersion={{rv}}"),
     ),
-    "at version 0": exchange(*secrets("a"), get(f"{SECRETS}?resourceVersion=0")),
+    "at version 0": exchange(*secrets("a"), cached(SECRETS, 1), get(f"{SECRETS}?resourceVersion=0")),
     "at a version that is no number": exchange(get(f"{SECRETS}?resourceVersion=x")),
     "not older than": exchange(
         made(SECRETS, secret("a"), keep={"rv": "metadata.resourceVersion"}),

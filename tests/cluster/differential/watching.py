@@ -13,7 +13,7 @@ from tests.cluster.differential.bodies import (
     secret,
     secrets,
 )
-from tests.cluster.differential.exchange import Exchange, Step, delete, exchange, get, made, patch, watch
+from tests.cluster.differential.exchange import Exchange, Step, cached, delete, exchange, get, made, patch, watch
 
 _KEEP = {"rv": "metadata.resourceVersion"}
 _W = f"{SECRETS}?watch=true"
@@ -26,7 +26,7 @@ def _relabel(**labels: str | None) -> Step:
 
 WATCHES: dict[str, Exchange] = {
     "all from the beginning": exchange(*secrets("a", "b"), watch(_W, 2)),
-    "at version 0": exchange(*secrets("a", "b"), watch(f"{_W}&resourceVersion=0", 2)),
+    "at version 0": exchange(*secrets("a", "b"), cached(SECRETS, 2), watch(f"{_W}&resourceVersion=0", 2)),
     "what comes": exchange(
         watch(_W, 3), made(SECRETS, secret("a")), _relabel(x="y"), delete(f"{SECRETS}/a", compared=False)
     ),
@@ -71,10 +71,13 @@ WATCHES: dict[str, Exchange] = {
         watch(f"{PODS}?watch=true&resourceVersion={{rv}}&fieldSelector=status.phase%3DRunning", 2),
     ),
     "initial events": exchange(*secrets("a", "b"), watch(_INITIAL, 3)),
-    "initial events at version 0": exchange(*secrets("a"), watch(f"{_INITIAL}&resourceVersion=0", 2)),
+    "initial events at version 0": exchange(
+        *secrets("a"), cached(SECRETS, 1), watch(f"{_INITIAL}&resourceVersion=0", 2)
+    ),
     "initial events at a version": exchange(
         made(SECRETS, secret("a"), keep=_KEEP),
         made(SECRETS, secret("b")),
+        cached(SECRETS, 2),
         watch(f"{_INITIAL}&resourceVersion={{rv}}", 3),
     ),
     "initial events of a selection": exchange(

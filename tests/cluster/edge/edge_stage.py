@@ -56,7 +56,8 @@ _SHARED = (
 
 def install(server: ApiServer, *, claims: bool = False) -> None:
     """The kinds of edge devices, and of claims where they are asked for."""
-    documents = [text for name, text in manifests().items() if name.startswith(GROUP)]
+    names = {f"{each.kind.group}_{each.kind.plural}.yaml" for each in EDGE.kinds}
+    documents = [text for name, text in manifests().items() if name in names]
     server.kubectl("apply", "--server-side", "-f", "-", input="---\n".join(documents))
     for kind in EDGE.kinds:
         server.until_served(kind.kind.resource)
@@ -116,7 +117,7 @@ class Program:
         """Ends it in good order, where it still runs."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(30)
+            self._process.wait(120)
 
     @property
     def said(self) -> str:

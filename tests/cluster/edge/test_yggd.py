@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from edgewright.api.edgedevice import EdgeDevice
 from edgewright.runtime.objects import Key
+from hack.kubernetes import build
 from tests.cluster.edge.edge_stage import gateway_program, install, until_listening
 from tests.cluster.edge.test_edge_scenarios import release
 from tests.cluster.support import connected, eventually
@@ -31,11 +31,11 @@ FLAGS = "-X github.com/redhatinsights/yggdrasil.PrefixDir=."
 @pytest.fixture(scope="session")
 def published() -> tuple[Path, Path]:
     """The programs yggd and worker; built once."""
-    go = shutil.which("go")
-    assert go is not None, "Go is needed to build the published gateway process: install Go 1.26 or newer"
+    go = build.find_go()
     folder = programs.ROOT / "build" / "yggd"
     for name, package in (("yggd", "github.com/redhatinsights/yggdrasil/cmd/yggd"), ("worker", "./worker")):
-        subprocess.run([go, "build", "-ldflags", FLAGS, "-o", str(folder / name), package], cwd=MODULE, check=True)
+        command = [go, "build", "-ldflags", FLAGS, "-o", str(folder / name), package]
+        subprocess.run(command, cwd=MODULE, env=build.go_environment(go), check=True)
     return folder / "yggd", folder / "worker"
 
 
@@ -98,7 +98,7 @@ async def test_the_published_gateway_process_registers_and_sends_heartbeats(
             def configured() -> bool:
                 return '"received":"device"' in (home / "worker.log").read_text()
 
-            await eventually(configured, what="the configuration was handed to the worker", timeout=60)
+            await eventually(configured, what="the configuration was handed to the worker", timeout=240)
     finally:
         for process in running:
             process.kill()

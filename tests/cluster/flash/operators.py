@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from edgewright.cli.run import LEASE
+from edgewright.cli.operator_options import LEASE
 from edgewright.runtime.errors import NotFound
 from edgewright.runtime.lease import Lease
 from edgewright.runtime.objects import Key

@@ -1,7 +1,7 @@
 """The fault matrix: every fault of a device, tried again or not, while the operator is killed or sees all too late.
 
 A run is 20 devices with every fault for a job that tries nothing again, and 20 for a job that does: 66 attempts at the
-least, so that eight runs have more than 500. A witness asks the devices what happened to them.
+least, so that eight runs have more than 500, in `make soak`. A witness asks the devices what happened to them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ def test_the_runs_have_as_many_attempts_as_they_must() -> None:
     assert 2 * len(TROUBLES) * sum(part.least for part in WHOLE.values()) >= 500
 
 
-@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(trouble, id=name, marks=() if name == "both" else pytest.mark.soak)
+        for name, trouble in TROUBLES.items()
+    ],
+)
 async def test_every_fault_is_told_as_it_was_whatever_befalls_the_operator(
     flash_cluster: ApiServer, flash_plane: ApiServer, tmp_path: Path, trouble: Trouble
 ) -> None:

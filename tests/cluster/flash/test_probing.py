@@ -22,7 +22,7 @@ TIMING = replace(QUICK, probe_every=0.2, stale_after=2.0)
 def start_asking_operator(stage: Stage) -> None:
     """An operator that asks devices."""
     manager = Manager(Client(config.load(kubeconfig=stage.server.kubeconfig)), namespaces=[stage.namespace])
-    add_controllers(manager, stage.settings, asks=Prober(local=True))
+    add_controllers(manager, replace(stage.settings, probe=True), asks=Prober(local=True))
     stage._operator = asyncio.create_task(manager.run(), name="operator")
 
 

@@ -20,6 +20,7 @@ from edgewright.api import FlashJob, Pod, Service
 from edgewright.api.device import Mark
 from edgewright.api.flash_pod import FLASHER_IMAGE, TLS_FOLDER, Variable
 from edgewright.api.flashjob import FINALIZER, FIRST_FINALIZER, TLS_SECRET, FlashedDevice
+from edgewright.api.node import NODE_TAINT
 from edgewright.controllers.flashjob.legacy.original import ORIGINAL_LEASE
 from edgewright.devices.simulated.device import Slot
 from edgewright.devices.simulated.firmware import esp_image, read_image
@@ -137,7 +138,10 @@ class Original:
 
     async def _pod(self, uuid: str, container: RawObject, **more: Any) -> str:
         name = self.version.named(self.version.pod, uuid)
-        spec = {"restartPolicy": "Never", "containers": [{"name": "flash-container", **container}], **more}
+        containers = [{"name": "flash-container", **container}]
+        # The original's Pods run on other nodes, where its images are; here is only a node of ours.
+        here = [{"key": NODE_TAINT, "operator": "Exists"}]
+        spec = {"restartPolicy": "Never", "containers": containers, "tolerations": here, **more}
         await self._make(Pod, name, self.version.labelled(uuid), spec)
         return name
 

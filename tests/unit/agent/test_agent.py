@@ -151,6 +151,41 @@ async def test_a_certificate_is_renewed_before_it_expires(tmp_path: Path) -> Non
         assert set(on.seen.presented) == {"register", ID}
 
 
+async def test_a_long_poll_brings_a_change_at_once_and_heartbeats_go_on_meanwhile(tmp_path: Path) -> None:
+    async with stage(tmp_path) as on:
+        text = on.config.read_text().replace("long-poll-seconds = 0", "long-poll-seconds = 600")
+        on.config.write_text(text.replace("poll-seconds = 0.3", "poll-seconds = 3600", 1))
+        on.gateway.serve(ID, configuration(device=ID))
+        on.start()
+        await on.until(lambda: on.gateway.long_polls == 1, "a long poll")
+        polls, heard = on.seen.polls, len(on.seen.heartbeats)
+        await on.until(lambda: len(on.seen.heartbeats) > heard + 2, "heartbeats")
+        assert (on.gateway.long_polls, on.seen.polls) == (1, polls)
+        on.gateway.serve(ID, configuration(workload(), device=ID))
+        await on.until(lambda: on.seen.statuses == {"nginx": "Running"}, "the change")
+
+
+async def test_a_gateway_that_answers_a_long_poll_at_once_is_asked_only_every_few_seconds(tmp_path: Path) -> None:
+    async with stage(tmp_path) as on:
+        on.config.write_text(on.config.read_text().replace("long-poll-seconds = 0", "long-poll-seconds = 600"))
+        waits: list[float] = []
+
+        class CountingClock(HastyClock):
+            async def sleep(self, seconds: float) -> None:
+                waits.append(seconds)
+                await super().sleep(seconds)
+
+        async def at_once(seconds: float) -> None:
+            assert seconds == 600
+
+        on.gateway._wait_for_news = at_once  # type: ignore[method-assign]
+        on.gateway.serve(ID, configuration(device=ID, period=3600))
+        agent = Agent(load(on.config), clock=CountingClock(), firewall=on.firewall, bucket=lambda _: on.bucket)
+        on.task = asyncio.create_task(agent.run())
+        await on.until(lambda: on.seen.unchanged > 3, "polls")
+        assert sum(0.2 < each < 0.4 for each in waits) >= 3
+
+
 async def test_a_gateway_that_refuses_what_it_has_signed_is_not_asked_without_end(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         waits: list[float] = []

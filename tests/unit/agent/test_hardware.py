@@ -16,6 +16,7 @@ from edgewright.api.edge_protocol import (
     EventInfo,
     HardwareProfileConfiguration,
     HeartbeatConfiguration,
+    UpgradeStatus,
 )
 
 FILES = {
@@ -147,6 +148,8 @@ def test_a_heartbeat_says_how_each_workload_is() -> None:
         statuses={"b": "Running", "a": "Error"},
         last_upload=lambda name: f"time of {name}",
         problems={"workload a": "m"},
+        rolled_back={"b": "it ended"},
+        upgrade=UpgradeStatus(current_commit_id="c1"),
         hardware=None,
         events=(event,),
     )
@@ -155,4 +158,5 @@ def test_a_heartbeat_says_how_each_workload_is() -> None:
         ("a", "Error", "time of a"),
         ("b", "Running", "time of b"),
     ]
+    assert [(each.rolled_back, each.message) for each in found.workloads or ()] == [(False, "m"), (True, "it ended")]
     assert found.events == (event,)

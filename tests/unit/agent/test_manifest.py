@@ -20,6 +20,7 @@ from edgewright.agent.manifest import (
 )
 from edgewright.api.edge_protocol import ImageRegistries, WireSecret, Workload
 from edgewright.containers import Pod
+from edgewright.runtime.yaml_loader import Loader
 
 SPEC = {"containers": [{"name": "web", "image": "nginx:1.14.2", "ports": [{"containerPort": 80, "hostPort": 9090}]}]}
 
@@ -52,6 +53,14 @@ def test_the_pod_of_the_document_carries_our_labels_its_device_and_its_export_di
     assert found.ports == (Port("tcp", 9090),)
     assert found.containers == {"nginx-web"}
     assert found.restart == "Always"
+
+
+def test_texts_that_look_like_something_else_reach_podman_as_texts() -> None:
+    written = "containers: [{name: web, image: i, args: [12:30:45, 'n', '1e3', '08'], env: [{name: A, value: 'y'}]}]"
+    (pod,) = yaml.load_all(made(written).text, Loader=Loader)  # podman reads YAML as Kubernetes does
+    (container,) = pod["spec"]["containers"]
+    assert container["args"] == ["12:30:45", "n", "1e3", "08"]
+    assert container["env"][0] == {"name": "A", "value": "y"}
 
 
 def test_the_hash_is_that_of_everything_that_makes_the_pod() -> None:

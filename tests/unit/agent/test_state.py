@@ -19,6 +19,10 @@ def test_what_is_kept_is_there_for_the_next_start_and_for_nobody_else(tmp_path: 
     state.keep_identity(b"certificate\n\n", b"key")
     state.keep_configuration(b"{}")
     state.keep_ledger("web", b"ledger")
+    state.keep_version("web", b"secret")
+    state.keep_downloads("web", b"ledger")
+    state.keep_note("system", b"{}")
+    state.part("abc").touch()
     state.unlock()
     again = State(tmp_path / "a" / "state")
     again.lock()
@@ -36,8 +40,24 @@ def test_what_is_kept_is_there_for_the_next_start_and_for_nobody_else(tmp_path: 
     again.forget()
     assert (again.key(), again.identity(), again.configuration(), again.ledgers()) == (None, None, None, {})
     assert again.volume("web").is_dir()
+    assert {path.name for path in again.directory.iterdir()} == {"lock", "uploads", "volumes"}
     again.unlock()
     again.unlock()
+
+
+def test_what_a_killed_agent_was_about_to_write_is_removed_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "versions").mkdir()
+    for name in (".device.key.abc", "versions/.web.json.abc"):
+        (tmp_path / name).write_text("half")
+    (tmp_path / "volumes").mkdir()
+    (tmp_path / "volumes" / ".keep").touch()
+    state = State(tmp_path)
+    state.lock()
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
+        "lock",
+        "volumes/.keep",
+    }
+    state.unlock()
 
 
 def test_a_second_agent_is_kept_from_the_directory(tmp_path: Path) -> None:

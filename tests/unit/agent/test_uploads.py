@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import base64
+import hashlib
 import os
-import sys
-import types
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 from edgewright.agent.events import Events
+from edgewright.agent.s3 import BucketError, Content, Object
 from edgewright.agent.state import State
 from edgewright.agent.uploads import (
-    S3Bucket,
+    PART,
     Uploader,
-    UploadError,
     egress_of,
     key_of,
     open_below,
@@ -37,16 +34,67 @@ class MemoryBucket:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.puts: list[str] = []
+        self.gets: list[tuple[str, int]] = []
+        self.uploads: dict[str, list[bytes]] = {}
+        self.closed = 0
         self.fail = ""
         self.meanwhile: Callable[[], object] | None = None
 
-    async def put(self, key: str, file: IO[bytes]) -> None:
-        if self.fail:
-            raise UploadError(self.fail)
-        self.objects[key] = file.read()
+    async def put(self, key: str, content: Content) -> None:
+        self._demand()
+        self.objects[key] = b"".join(content.pieces())
         self.puts.append(key)
         if self.meanwhile is not None:
             self.meanwhile()
+
+    async def begin(self, key: str) -> str:
+        self._demand()
+        self.uploads[f"{key}-{len(self.uploads)}"] = []
+        return list(self.uploads)[-1]
+
+    async def put_part(self, key: str, upload: str, number: int, content: Content) -> str:
+        self._demand()
+        if upload not in self.uploads:
+            raise BucketError("no such upload", code="NoSuchUpload")
+        assert number == len(self.uploads[upload]) + 1
+        self.uploads[upload].append(b"".join(content.pieces()))
+        if self.meanwhile is not None:
+            self.meanwhile()
+        return f"tag-{number}"
+
+    async def complete(self, key: str, upload: str, tags: Sequence[str]) -> None:
+        self._demand()
+        assert tags == [f"tag-{number}" for number in range(1, len(self.uploads[upload]) + 1)]
+        self.objects[key] = b"".join(self.uploads.pop(upload))
+        self.puts.append(key)
+
+    async def abort(self, key: str, upload: str) -> None:
+        self._demand()
+        self.uploads.pop(upload, None)
+
+    async def listed(self, prefix: str) -> list[Object]:
+        self._demand()
+        return [
+            Object(key=key, size=len(content), etag=hashlib.sha256(content).hexdigest())
+            for key, content in sorted(self.objects.items())
+            if key.startswith(prefix)
+        ]
+
+    async def get(self, found: Object, *, offset: int = 0) -> AsyncGenerator[bytes]:
+        self.gets.append((found.key, offset))
+        content = self.objects[found.key][offset:]
+        for at in range(0, len(content), 4):
+            self._demand()
+            yield content[at : at + 4]
+            if self.meanwhile is not None:
+                self.meanwhile()
+
+    async def close(self) -> None:
+        self.closed += 1
+
+    def _demand(self) -> None:
+        if self.fail:
+            raise BucketError(self.fail)
 
 
 class Stage:
@@ -211,8 +259,8 @@ async def test_a_file_that_became_something_else_is_not_uploaded(tmp_path: Path)
     volume = stage.state.volume("web")
     volume.mkdir(parents=True)
     os.mkfifo(volume / "pipe")
-    assert await stage.uploader._put(stage.bucket, "k", volume, ("pipe",)) is None
-    assert await stage.uploader._put(stage.bucket, "k", volume, ("gone",)) is None
+    assert await stage.uploader._put(stage.bucket, "web", "k", ("pipe",)) is None
+    assert await stage.uploader._put(stage.bucket, "web", "k", ("gone",)) is None
 
 
 async def test_a_ledger_that_cannot_be_read_is_begun_again(tmp_path: Path) -> None:
@@ -259,63 +307,60 @@ async def test_a_name_that_would_lead_elsewhere_is_not_taken(tmp_path: Path) -> 
     assert stage.state.ledgers() == {}
 
 
-class FakeStore(types.ModuleType):
-    """What S3Bucket uses of obstore, which is an extra; the real one uploads in tests/edge."""
-
-    def __init__(self) -> None:
-        super().__init__("obstore")
-        self.store, self.exceptions = types.ModuleType("obstore.store"), types.ModuleType("obstore.exceptions")
-        self.made: dict[str, object] = {}
-        self.puts: list[str] = []
-        self.error: Exception | None = None
-        setattr(self.store, "S3Store", self._make)  # noqa: B010 - a module that mypy does not know
-        setattr(self.exceptions, "BaseError", ValueError)  # noqa: B010
-
-    def _make(self, bucket: str, **settings: object) -> str:
-        self.made = {"bucket": bucket, **settings}
-        return bucket
-
-    async def put_async(self, store: str, key: str, file: IO[bytes], **settings: object) -> None:
-        if self.error is not None:
-            raise self.error
-        self.puts.append(f"{store}/{key}")
+def large(stage: Stage, name: str = "big", parts: int = 3) -> Path:
+    """A file of that many parts, the last one short."""
+    return stage.write("web", name, "x" * PART * (parts - 1) + "end")
 
 
-def base64_of(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+async def test_a_large_file_whose_upload_breaks_goes_on_where_it_broke(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.uploader.expect([workload()])
+    path = large(stage)
+
+    def break_off() -> None:
+        stage.bucket.fail = "away"
+
+    stage.bucket.meanwhile = break_off
+    assert await stage.uploader.run_pass(S3, WEB) is False
+    ((upload, arrived),) = stage.bucket.uploads.items()
+    assert len(arrived) == 1
+    stage.restart()
+    stage.bucket.fail, stage.bucket.meanwhile = "", None
+    assert await stage.uploader.run_pass(S3, WEB) is True
+    assert stage.bucket.objects == {"nginx/big": path.read_bytes()}
+    assert stage.bucket.uploads == {}
+    assert upload == "nginx/big-0"
+    assert stage.bucket.closed == 2
 
 
-async def test_a_bucket_is_reached_as_the_configuration_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeStore()
-    for name, module in (("obstore", fake), ("obstore.store", fake.store), ("obstore.exceptions", fake.exceptions)):
-        monkeypatch.setitem(sys.modules, name, module)
-    key, secret, authority = (base64_of(text) for text in ("key", "secret", "PEM"))
-    settings = S3Configuration(
-        bucket_name="b",
-        bucket_host="s3.example",
-        bucket_port=443,
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
-        aws_ca_bundle=authority,
-    )
-    bucket = S3Bucket(settings)
-    assert fake.made["endpoint"] == "https://s3.example:443"
-    assert (fake.made["access_key_id"], fake.made["secret_access_key"]) == ("key", "secret")
-    options = fake.made["client_options"]
-    assert isinstance(options, dict)
-    assert (options["allow_http"], options["root_certificate"]) == (False, "PEM")
-    (tmp_path / "f").write_text("x")
-    with (tmp_path / "f").open("rb") as file:
-        await bucket.put("k", file)
-        assert fake.puts == ["b/k"]
-        fake.error = ValueError("denied\n by the server")
-        with pytest.raises(UploadError, match="denied by the server"):
-            await bucket.put("k", file)
-    with pytest.raises(UploadError, match=r"storage\.s3\.aws_access_key_id: is not base64"):
-        S3Bucket(S3Configuration(bucket_name="b", bucket_host="h", aws_access_key_id="?"), plain_http=True)
+async def test_an_upload_that_the_bucket_has_forgotten_is_begun_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.uploader.expect([workload()])
+    path = large(stage)
+    stage.bucket.meanwhile = stage.bucket.uploads.clear
+    assert await stage.uploader.run_pass(S3, WEB) is False
+    stage.bucket.meanwhile = None
+    assert await stage.uploader.run_pass(S3, WEB) is True
+    assert stage.bucket.objects == {"nginx/big": path.read_bytes()}
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(UploadError, match=r"install edgewright\[agent\]"):
-        S3Bucket(S3)
+@pytest.mark.parametrize("change", ["longer", "shorter", "gone"])
+async def test_a_large_file_that_changes_while_it_is_uploaded_is_uploaded_again(tmp_path: Path, change: str) -> None:
+    stage = Stage(tmp_path)
+    stage.uploader.expect([workload()])
+    path = large(stage)
+
+    def meanwhile() -> None:
+        if change == "gone":
+            path.unlink(missing_ok=True)
+            stage.bucket.fail = "away"
+        else:
+            path.write_text("x" * (PART * 4 if change == "longer" else PART + 1))
+
+    stage.bucket.meanwhile = meanwhile
+    await stage.uploader.run_pass(S3, frozenset())
+    stage.bucket.fail, stage.bucket.meanwhile = "", None
+    await stage.uploader.run_pass(S3, frozenset())
+    assert stage.bucket.uploads == {}
+    assert stage.bucket.objects == ({"nginx/big": path.read_bytes()} if change != "gone" else {})
+    assert stage.state.ledgers() == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from edgewright.agent.events import Events
 from edgewright.agent.firewall import FirewallError
 from edgewright.agent.manifest import Port
 from edgewright.agent.state import State
+from edgewright.agent.surroundings import Surroundings
 from edgewright.agent.workloads import Workloads
 from edgewright.api.edge_protocol import DeviceConfigurationMessage, WireSecret, Workload
 from edgewright.containers import Podman, PodmanUnavailable
@@ -47,14 +49,19 @@ class Stage:
         self.events = Events()
         self.clock = VirtualClock()
         self.state = State(folder)
-        self.workloads = Workloads(
+        self.workloads = self.other()
+
+    def other(self) -> Workloads:
+        """The workloads as another process would take them up."""
+        around = Surroundings(
             device="dev-1",
-            podman=Podman(podman.socket),
-            firewall=self.firewall,
+            podman=Podman(self.podman.socket),
             state=self.state,
             events=self.events,
             clock=self.clock,
+            rng=random.Random(1),
         )
+        return Workloads(around, firewall=self.firewall)
 
     @property
     def told(self) -> list[tuple[str, str]]:

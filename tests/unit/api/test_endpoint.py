@@ -104,6 +104,38 @@ def test_a_device_is_on_this_machine_only_where_devices_may_be(text: str) -> Non
     assert problem_with(Endpoint(text), local=True) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "::ffff:169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "::169.254.169.254",
+        "64:ff9b::169.254.169.254",
+        "64:ff9b::127.0.0.1",
+        "2002:a9fe:a9fe::1",
+        "2002:7f00:1::",
+        "2001:0:a9fe:a9fe::",
+        "2001:0:4136:e378:8000:63bf:5601:5601",
+        "100.100.100.200",
+        "fd00:ec2::254",
+        "64:ff9b::100.100.100.200",
+    ],
+)
+def test_an_ipv6_form_of_an_address_that_is_refused_is_refused(text: str) -> None:
+    assert problem_with(Endpoint(text), local=False) is not None
+
+
+@pytest.mark.parametrize("text", ["64:ff9b::224.0.0.1", "2002::1", "64:ff9b:1::192.0.2.1", "64:ff9b::"])
+@pytest.mark.parametrize("local", [True, False], ids=["local", "cluster"])
+def test_a_form_that_leads_to_no_device_is_refused_everywhere(text: str, local: bool) -> None:
+    assert problem_with(Endpoint(text), local=local) is not None
+
+
+@pytest.mark.parametrize("text", ["64:ff9b::192.0.2.1", "2002:c000:201::1", "::ffff:192.0.2.1"])
+def test_a_form_of_an_address_that_a_device_may_have_is_one(text: str) -> None:
+    assert problem_with(Endpoint(text), local=False) is None
+
+
 @pytest.mark.parametrize("text", ["192.0.2.1", "10.1.2.3:80", "2001:db8::1", "fd00::1", "board.example"])
 def test_any_other_address_may_be_a_device(text: str) -> None:
     assert endpoint_problem(text, local=False) is None

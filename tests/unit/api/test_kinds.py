@@ -144,6 +144,8 @@ def values(schema: JsonSchema) -> st.SearchStrategy[Any]:
         strategy = st.dictionaries(st.text(max_size=5), values(schema["additionalProperties"]), max_size=3)
     elif schema.get("type") == "object":
         strategy = st.just({})
+    elif schema.get("x-kubernetes-int-or-string"):
+        strategy = INTEGERS | st.text(max_size=5)
     elif "items" in schema:
         strategy = st.text(max_size=5) | st.lists(st.text(max_size=5), max_size=4) | st.none()
     else:

@@ -17,8 +17,11 @@ FLASHJOBS = "application.flashjob.nbfc.io_flashjobs.yaml"
 FILES = [
     FLASHJOBS,
     "edgewright.dev_devices.yaml",
+    "edgewright.dev_firmwarerollouts.yaml",
+    "edgewright.dev_fleets.yaml",
     "flux-framework.org_fluxes.yaml",
     "flux-framework.org_fluxsetups.yaml",
+    "flux-framework.org_miniclusters.yaml",
     *(
         f"management.project-flotta.io_{plural}.yaml"
         for plural in (
@@ -30,6 +33,10 @@ FILES = [
             "edgedevicesignedrequest",
         )
     ),
+    "edgewright.dev_edgeheartbeatshards.yaml",
+    "edgewright.dev_edgeworkloadrevisions.yaml",
+    "edgewright.dev_edgelogrequests.yaml",
+    "edgewright.dev_edgeexecrequests.yaml",
 ]
 
 

@@ -22,7 +22,7 @@ from tests.unit.containers.fake_podman import FakePodman
 LIGHT = """
 import sys
 import edgewright.agent
-heavy = {"aiohttp", "obstore", "rich", "edgewright.runtime.client", "edgewright.runtime.manager", "edgewright.local"}
+heavy = {"aiohttp", "rich", "edgewright.runtime.client", "edgewright.runtime.manager", "edgewright.local"}
 print(sorted(heavy & set(sys.modules)))
 """
 

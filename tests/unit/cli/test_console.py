@@ -116,10 +116,12 @@ def test_an_origin_is_named_exactly() -> None:
 
 
 def test_what_is_said_has_the_link_only_where_it_was_asked_for() -> None:
-    told = console.how_to_use("http://127.0.0.1:8090", "https://server", secret="")
+    told = console.how_to_use(console.Address(url="http://127.0.0.1:8090"), "https://server")
     assert "sign-in" not in told
     assert 'curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8090/api/v1/kinds' in told
-    assert "  http://x/sign-in#abc\n" in console.how_to_use("http://x", "https://server", secret="abc")
+    assert "  http://x/sign-in#abc\n" in console.how_to_use(
+        console.Address(url="http://x", secret="abc"), "https://server"
+    )
 
 
 async def test_it_serves_over_tls_until_a_signal_comes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,11 +18,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 from rich.console import Console
 
 from edgewright.api.service import Service
 from edgewright.cli import demo, machine
+from edgewright.cli.demo_screen import OLD
 from edgewright.cli.failure import Failed
 from edgewright.devices.simulated.fleet import Fleet
 from edgewright.runtime.objects import Key
@@ -38,6 +40,7 @@ def _quick_and_apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Devices of its own, twenty times as fast, and the signals as they were."""
     monkeypatch.setattr(demo, "_FIRST_ADDRESS", "127.32.66.1")
     monkeypatch.setattr(demo, "_SCALE", 0.05)
+    monkeypatch.setattr(demo, "_CRASH", demo._CRASH.replace(":60", ":180"))  # as many seconds as for people
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     yield
     for each, handler in before.items():
@@ -52,14 +55,24 @@ def a_console(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
 async def test_it_shows_and_proves_what_it_claims_and_stays_as_long_as_it_is_wanted(tmp_path: Path) -> None:
     console, said = a_console(terminal=True)
 
+    signed_in: list[int] = []
+
     async def interrupt() -> None:
-        await wait_until_async(lambda: "export KUBECONFIG" in said.getvalue(), what="it says how to go on", timeout=90)
+        await wait_until_async(lambda: "docs/README.md" in said.getvalue(), what="it says how to go on")
+        link = re.search(r"^  (http://127\.0\.0\.1:\d+)/sign-in#(\S+)", said.getvalue(), re.MULTILINE)
+        assert link is not None
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{link[1]}/api/v1/session", json={"secret": link[2]}) as answer,
+        ):
+            signed_in.append(answer.status)
         os.kill(os.getpid(), signal.SIGINT)
 
     held, _ = await asyncio.gather(demo.run(tmp_path / "data", console, keep=True), interrupt())
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.getvalue())
     assert held, shown
-    assert shown.count("✓") == 6
+    assert signed_in == [204]
+    assert shown.count("✓") == 8
     assert "✗" not in shown
     assert (tmp_path / "data" / "kubeconfig").exists()
 
@@ -154,7 +167,7 @@ async def test_devices_are_at_other_ports_where_somebody_has_theirs(tmp_path: Pa
         rows = await demo.discovered(scene)
         answers = await demo.asked(scene.fleet)
     assert [row.number for row in rows] == list(answers)
-    assert set(answers.values()) == {demo.OLD}
+    assert set(answers.values()) == {OLD}
     assert all(":" in row.endpoint and not row.endpoint.endswith(f":{usual}") for row in rows)
 
 
@@ -216,5 +229,7 @@ async def test_what_does_not_go_in_time_is_told(tmp_path: Path, monkeypatch: pyt
 
 def test_how_to_go_on_is_as_it_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [".venv/bin/edgewright", "demo"])
-    assert ".venv/bin/edgewright demo --keep" in demo.how_to_go_on(Path("/d/kubeconfig"), kept=False)
-    assert "export KUBECONFIG='/a b/kubeconfig'" in demo.how_to_go_on(Path("/a b/kubeconfig"), kept=True)
+    assert ".venv/bin/edgewright demo --keep" in demo.how_to_go_on(Path("/d/kubeconfig"))
+    told = demo.how_to_go_on(Path("/a b/kubeconfig"), link="http://127.0.0.1:1/sign-in#s")
+    assert "export KUBECONFIG='/a b/kubeconfig'" in told
+    assert "\n  http://127.0.0.1:1/sign-in#s\n" in told

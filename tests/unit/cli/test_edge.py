@@ -16,9 +16,9 @@ import typer
 from edgewright.api.capabilities import EDGE
 from edgewright.cli import edge, gateway, operator_options
 from edgewright.cli.failure import Failed
-from edgewright.gateway.authority import CA_SECRET
 from edgewright.gateway.certificates import Issued
 from edgewright.gateway.objects import Secret
+from edgewright.gateway.rotation import CA_SECRET
 from edgewright.gateway.settings import GatewaySettings
 from edgewright.runtime import config
 from edgewright.runtime.client import Client
@@ -64,22 +64,22 @@ async def test_a_gateway_needs_its_kinds_and_then_serves_until_a_signal_comes(tm
         with pytest.raises(Failed, match="run `edgewright crds install` first"):
             await gateway.serve(client.config, SETTINGS, health_host="", metrics_port=None, health_port=None)
         with pytest.raises(Failed, match="there is no gateway in namespace default"):
-            await edge._read(client.config)
+            await edge.read_bundle(client.config)
         await operator_options.install_kinds(client, [EDGE])
         await served(client)
-        ca, registration, names = await edge._read(client.config)
+        ca, registration, names = await edge.read_bundle(client.config)
         assert b"BEGIN CERTIFICATE" in ca.certificate
         assert b"EC PRIVATE KEY" in registration.key
         assert names == {"project-flotta.io", "127.0.0.1", "::1"}
         await client.of(Secret).patch(Key("default", CA_SECRET), {"data": {"ca.key": None}})
         with pytest.raises(Failed, match=r"has no ca\.key"):
-            await edge._read(client.config)
+            await edge.read_bundle(client.config)
         with pytest.raises(Failed, match=r"has no ca\.key"):
             await gateway.serve(client.config, SETTINGS, health_host="", metrics_port=None, health_port=None)
 
 
 def test_names_and_addresses_go_into_the_certificate_apart() -> None:
-    made = gateway._settings(
+    made = gateway.settings_of(
         "flotta",
         allowed=("plant",),
         host="",
@@ -175,7 +175,7 @@ def test_a_host_that_is_not_in_the_certificate_is_told_which_name_is(
     async def read(_: config.Config) -> tuple[Issued, Issued, set[str]]:
         return CA, REGISTRATION, {"project-flotta.io", "127.0.0.1", "::1"}
 
-    monkeypatch.setattr(edge, "_read", read)
+    monkeypatch.setattr(edge, "read_bundle", read)
     monkeypatch.setattr(config, "load", lambda **_: config.Config(server="https://x"))
     edge.bundle(tmp_path / "bundle", server=server)
     written = (tmp_path / "bundle" / "config.toml").read_text().splitlines()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import typer
 
 from edgewright.cli import machine
 from edgewright.cli.failure import Failed
+from edgewright.local.node import podman_service
 
 
 @pytest.mark.parametrize(
@@ -101,3 +104,40 @@ def test_a_node_is_called_as_asked_or_as_the_machine(
 def test_what_cannot_be_the_name_of_a_node_is_wrong_usage(given: str) -> None:
     with pytest.raises(typer.BadParameter, match="no name of a Node"):
         machine.node_name(given, option="--name")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "problem", "used"),
+    [
+        ("process", None, False),
+        ("auto", None, True),
+        ("auto", "podman is not installed", False),
+        ("podman", None, True),
+    ],
+)
+def test_podman_is_used_where_it_may_and_can_be(
+    runtime: str, problem: str | None, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podman_service, "unusable", lambda: problem)
+    assert machine.podman(runtime) is used
+
+
+def test_podman_that_is_asked_for_and_cannot_be_used_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podman_service, "unusable", lambda: "podman is not installed")
+    with pytest.raises(Failed, match="--runtime podman: podman is not installed"):
+        machine.podman("podman")
+    with pytest.raises(typer.BadParameter, match="'docker' is not auto, process or podman"):
+        machine.podman("docker")
+
+
+def test_what_podman_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"podman", "ip", "nsenter"}
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in there else None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert podman_service.unusable() is None
+    there.discard("ip")
+    assert "ip and nsenter" in (podman_service.unusable() or "")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "as root" in (podman_service.unusable() or "")
+    there.clear()
+    assert podman_service.unusable() == "podman is not installed"

@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
+from edgewright.api.node import NODE_TAINT
 from edgewright.cli import node
 from edgewright.cli.failure import Failed
 from edgewright.cli.operator_options import FLASHER_COMMAND, TOLD
 from edgewright.local.access import Authority, client_tls
+from edgewright.local.node import Advertised, Containers, Network
 from edgewright.local.node.pod_ids import PodIds
 from edgewright.runtime import Client
 from edgewright.runtime.clock import SystemClock
@@ -244,16 +246,21 @@ def test_what_was_typed_becomes_the_settings_of_the_node(
         for each, handler in before.items():
             signal.signal(each, handler)
     (settings,) = StandIn.made
-    assert isinstance(settings.pop("log_tls"), ssl.SSLContext)
+    network = settings.pop("network")
+    assert isinstance(network.log_tls, ssl.SSLContext)
+    assert network == Network(host="127.0.0.1", log_tls=network.log_tls)
     assert settings == {
         "name": "edge-1",
         "directory": tmp_path / "node",
-        "images": {FLASHER_IMAGE: FLASHER_COMMAND, "web": ["python3", "-m", "http.server"]},
-        "told": TOLD,
-        "listen": "127.0.0.1",
-        "covered": [tmp_path / "node"],
-        "ids": PodIds(),
-        "environment": {},
+        "containers": Containers(
+            images={FLASHER_IMAGE: FLASHER_COMMAND, "web": ["python3", "-m", "http.server"]},
+            told=TOLD,
+            covered=[tmp_path / "node"],
+            ids=PodIds(),
+            environment={},
+            commands=False,
+        ),
+        "advertised": Advertised(taints={NODE_TAINT: True}),
     }
     assert capsys.readouterr().out.startswith("Node edge-1 of http://127.0.0.1:1 runs Pods here\n")
 

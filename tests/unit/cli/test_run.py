@@ -124,6 +124,7 @@ def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
                 "wanted": None,
                 "charts": None,
                 "lease_name": "edgewright",
+                "namespaces": (),
             },
         )
     ]
@@ -138,7 +139,7 @@ async def test_a_capability_without_rights_is_off_unless_it_was_asked_for(
     other = Capability(name="other", summary="something else")
     monkeypatch.setattr("edgewright.api.capabilities.CAPABILITIES", (FLASHJOB, other))
 
-    async def missing(_: object, capability: Capability) -> list[str]:
+    async def missing(_: object, capability: Capability, _namespaces: object) -> list[str]:
         if capability is other:
             raise Forbidden(Status(code=403, message="no rights"))
         return []
@@ -149,3 +150,29 @@ async def test_a_capability_without_rights_is_off_unless_it_was_asked_for(
         with pytest.raises(Forbidden):
             await run.served_capabilities(client, (other,))
         assert await run.served_capabilities(client, (FLASHJOB,)) == (FLASHJOB,)
+
+
+def test_a_certificate_for_metrics_is_for_tls_alone(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match="is for --metrics-secure alone"):
+        run.run(metrics_cert_path=tmp_path)
+
+
+def test_metrics_are_served_over_tls_where_that_is_asked_for() -> None:
+    assert run.Serving(metrics_port=8443).metrics_tls() is None
+    assert run.Serving(metrics_secure=True).metrics_tls() is None
+    assert run.Serving(metrics_secure=True, metrics_port=8443).metrics_tls() is not None
+
+
+async def test_in_one_namespace_nothing_is_asked_of_the_others(tmp_path: Path) -> None:
+    async with planes(tmp_path / "data") as client:
+        await operator_options.install_kinds(client, (FLASHJOB,))
+        asked: list[str] = []
+        send = client.transport.request
+
+        async def request(method: str, path: str, **given: Any) -> bytes:
+            asked.append(path)
+            return await send(method, path, **given)
+
+        client.transport.request = request  # type: ignore[method-assign] # the one door to the server
+        assert await run.missing_kinds(client, FLASHJOB, ("here",)) == []
+        assert [path for path in asked if "flashjobs" in path and "/namespaces/here/" not in path] == []

@@ -32,9 +32,12 @@ from edgewright.controllers.settings import Settings
 from edgewright.local.database import StoreBusy, StoreDamaged
 from edgewright.runtime.client import Client
 from edgewright.runtime.config import Config
+from edgewright.runtime.errors import NotFound
+from edgewright.runtime.lease import Lease
+from edgewright.runtime.manager import LeaseSettings
 from edgewright.runtime.objects import Key, ObjectMeta
 from edgewright.runtime.tls import ConfigError
-from tests.harness import wait_until_async
+from tests.harness import free_port, wait_until_async
 from tests.unit.cli.command import edgewright, sentence
 
 DOCUMENT = {
@@ -319,6 +322,133 @@ async def test_the_operator_is_added_with_our_kinds_and_ends_with_the_control_pl
             assert (await client.of(Device).list()).items == []
 
 
+async def test_an_operator_that_lost_its_lease_works_again_once_it_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgewright.local import control_plane
+
+    quick = LeaseSettings(
+        name="edgewright", namespace="default", identity="edgewright-up", duration=30, renew_within=20, retry_every=0.1
+    )
+    monkeypatch.setattr(up, "_lease", lambda _: quick)
+    async with control_plane.open(control_plane.Settings(data=tmp_path / "data", port=0)) as running:
+        await up.add_operator(
+            running, operator_options.settings(plain_registries=None, attestation="", nat=False, local=True)
+        )
+        config = Config(server=running.url, tls=running.entrance.component("test"), source="test")
+        async with Client(config) as client:
+
+            async def leads() -> bool:
+                try:
+                    lease = await client.of(Lease).get(Key("default", "edgewright"))
+                except NotFound:
+                    return False
+                return lease.spec.holder_identity == "edgewright-up"
+
+            await wait_until_async(leads, what="the operator leads")
+            taken = {"holderIdentity": "somebody", "leaseDurationSeconds": 1}
+            await client.of(Lease).patch(Key("default", "edgewright"), {"spec": taken})
+            await wait_until_async(leads, what="the operator leads again")
+            await client.of(FlashJob).create(
+                FlashJob(
+                    metadata=ObjectMeta(name="job", namespace="default"),
+                    spec=FlashJobSpec(uuid=("nobody",), firmware="no reference", version="1"),
+                )
+            )
+
+            async def told() -> bool:
+                return (await client.of(FlashJob).get(Key("default", "job"))).status.phase == "Failed"
+
+            await wait_until_async(told, what="the operator works again")
+
+
+async def test_with_a_gateway_one_machine_is_a_site_and_simulated_agents_come_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from edgewright.api.edgedevice import EdgeDevice
+    from edgewright.cli import simulate_edge
+    from edgewright.local import control_plane
+
+    async with control_plane.open(control_plane.Settings(data=tmp_path / "data", port=0)) as running:
+        await up.add_operator(
+            running, operator_options.settings(plain_registries=None, attestation="", nat=False, local=True)
+        )
+        port = free_port()
+        up.add_gateway(running, up.Site(up.Listen("127.0.0.1", port), ("site.example",)))
+        config = Config(server=running.url, tls=running.entrance.component("test"), source="test", namespace="default")
+        async with Client(config) as client:
+
+            async def listens() -> bool:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    return False
+                writer.close()
+                return True
+
+            await wait_until_async(listens, what="the gateway listens")
+            agents = asyncio.create_task(
+                simulate_edge.run(config, 2, "127.0.0.1", port, prefix="simulated", period=1.0)
+            )
+            try:
+
+                async def ready() -> bool:
+                    found = (await client.of(EdgeDevice).list("default")).items
+                    states = [
+                        any((c.type, c.status) == ("Ready", "True") for c in each.status.conditions) for each in found
+                    ]
+                    return states == [True, True]
+
+                await wait_until_async(ready, what="both agents are ready")
+            finally:
+                agents.cancel()
+                await asyncio.gather(agents, return_exceptions=True)
+    assert "2 simulated agents of 127.0.0.1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"gateway": True, "no_operator": True}, "need the operator"),
+        ({"gateway": True, "gateway_listen": "nowhere"}, "is not HOST:PORT"),
+    ],
+)
+def test_a_gateway_that_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(typer.BadParameter, match=problem):
+        up.up(data=tmp_path / "data", **options)
+
+
+@pytest.mark.parametrize("options", [{"agents": 0}, {"heartbeat": -1.0}, {"server": "a b"}])
+def test_simulated_agents_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+    from edgewright.cli import simulate_edge
+
+    with pytest.raises(typer.BadParameter):
+        simulate_edge.edge(**options)
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [("nowhere", "is not HOST:PORT"), ("0.0.0.0:0", "its link lets a browser act as the administrator")],
+)
+def test_a_console_that_cannot_be_is_refused(tmp_path: Path, where: str, problem: str) -> None:
+    with pytest.raises(typer.BadParameter, match=problem):
+        up.up(data=tmp_path / "data", console=True, console_listen=where)
+    assert not (tmp_path / "data").exists()
+
+
+async def test_a_console_whose_port_is_taken_says_which_option_names_another(tmp_path: Path) -> None:
+    from edgewright.local import control_plane
+    from edgewright.local.access import kubeconfig as files
+
+    async with control_plane.open(control_plane.Settings(data=tmp_path / "data", port=0)) as running:
+        files.write(tmp_path / "kubeconfig", running.entrance.kubeconfig(running.url))
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            page = up.Page.at(up.Listen("127.0.0.1", taken.getsockname()[1]))
+            with pytest.raises(Failed, match=r"in use by another program.* with --console-listen$"):
+                async with page.served(tmp_path / "kubeconfig"):
+                    raise AssertionError("it serves at a port that is taken")
+
+
 def test_readiness_is_said_only_after_the_kubeconfig_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -411,6 +541,7 @@ def test_what_was_typed_becomes_the_settings_of_the_control_plane(
         addresses="127.0.0.5",
         image=["web=python3 -m http.server"],
         node_name="edge-1",
+        runtime="process",
         no_operator=True,
     )
     up.up(data=tmp_path / "other", listen="0.0.0.0:7000", no_node=True, no_operator=True)

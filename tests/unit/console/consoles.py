@@ -48,12 +48,10 @@ class Answer:
         return [each["pointer"] for each in self.body.get("errors", ())]
 
 
-class Portal:
-    """A console, and an application that calls it."""
+class Application:
+    """An application that calls a console, with a token."""
 
-    def __init__(self, console: Console, api: Api, url: str, session: aiohttp.ClientSession, token: str) -> None:
-        self.console = console
-        self.api = api
+    def __init__(self, url: str, session: aiohttp.ClientSession, token: str = "") -> None:
         self.url = url
         self.session = session
         self.token = token
@@ -82,6 +80,41 @@ class Portal:
         return self.session.get(f"{self.url}/api/v1/stream?{query}", headers=given)
 
 
+class Portal(Application):
+    """A console of the test's own, the API server behind it, and an application that calls it."""
+
+    def __init__(self, console: Console, api: Api, url: str, session: aiohttp.ClientSession, token: str) -> None:
+        super().__init__(url, session, token)
+        self.console = console
+        self.api = api
+
+
+@asynccontextmanager
+async def in_front_of(
+    config: Config, settings: Settings, *, clock: Clock | None = None
+) -> AsyncIterator[tuple[Console, str]]:
+    """A console in this process, in front of any API server, and where it serves."""
+    console = Console(config, settings, clock=clock)
+    listener = await listen(
+        console.application(),
+        host="127.0.0.1",
+        port=0,
+        tls=None,
+        limits=settings.limits,
+        end_streams=console.stop_streams,
+    )
+    try:
+        yield console, f"http://127.0.0.1:{listener.port}"
+    finally:
+        await listener.close()
+        await console.close()
+
+
+def calling() -> aiohttp.ClientSession:
+    """The connections of an application, which keeps no cookies; for `async with`."""
+    return aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+
+
 @asynccontextmanager
 async def consoles(
     directory: Path,
@@ -90,8 +123,9 @@ async def consoles(
     limits: Limits = PLENTY,
     as_me: bool = False,
     clock: Clock | None = None,
+    page: Path | None = None,
 ) -> AsyncIterator[Portal]:
-    """A console, an API server behind it, and an application."""
+    """A console, an API server behind it, and an application; without a page, whatever `make web` has built here."""
     async with serving(directory) as api:
         api.kinds.set_custom([*our_kinds(), *custom.served(widgets())])
         authority = PemFile(origin="test", path=directory / "data" / "pki" / "ca.crt").read()
@@ -103,21 +137,9 @@ async def consoles(
         )
         tls.present(*(Pem(origin="test", data=each.encode()) for each in (own.certificate, own.key)))
         config = Config(server=api.url, tls=tls, source="test")
-        console = Console(config, Settings(gate=gate, limits=limits, as_me=as_me), clock=clock)
-        listener = await listen(
-            console.application(),
-            host="127.0.0.1",
-            port=0,
-            tls=None,
-            limits=limits,
-            end_streams=console.stop_streams,
-        )
-        try:
-            async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
-                yield Portal(console, api, f"http://127.0.0.1:{listener.port}", session, token)
-        finally:
-            await listener.close()
-            await console.close()
+        settings = Settings(gate=gate, limits=limits, as_me=as_me, page=page or directory / "not built")
+        async with in_front_of(config, settings, clock=clock) as (console, url), calling() as session:
+            yield Portal(console, api, url, session, token)
 
 
 def widget(name: str = "w", /, **spec: Any) -> dict[str, Any]:

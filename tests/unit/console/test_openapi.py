@@ -15,8 +15,11 @@ import pytest
 from edgewright.console import OPERATIONS, openapi, schemas
 from edgewright.console.kinds import OURS, Served, is_custom, name_of
 from edgewright.console.problems import SORTS
+from edgewright.local import custom
 from edgewright.runtime.objects import Kind
 from tests.unit.console.consoles import IN_DEFAULT, WIDGETS, consoles
+from tests.unit.controllers.flashjob.harness import our_kinds
+from tests.unit.local.custom.samples import widgets
 
 TYPES = {"string", "number", "integer", "boolean", "array", "object", "null"}
 FOREIGN = Served(name="shops.example.com", kind=Kind(group="example.com", version="v1", kind="Shop", plural="shops"))
@@ -122,6 +125,36 @@ async def test_the_kinds_are_listed_ours_first(tmp_path: Path) -> None:
             "namespaced": True,
             "ours": False,
         }
+
+
+async def test_a_form_is_made_from_the_schema_of_one_kind(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        answer = await portal("GET", f"/api/v1/kinds/{WIDGETS}/schema")
+        assert answer.status == 200
+        assert {name: answer.body[name] for name in ("name", "kind", "namespaced")} == {
+            "name": WIDGETS,
+            "kind": "Widget",
+            "namespaced": True,
+        }
+        spec = answer.body["schema"]["properties"]["spec"]
+        assert spec["required"] == ["size"]
+        assert spec["properties"]["size"]["default"] == 3
+        assert spec["properties"]["either"]["type"] == ["integer", "string"]
+        ours = await portal("GET", "/api/v1/kinds/firmwarerollouts/schema")
+        assert (ours.body["name"], ours.body["kind"]) == ("rollouts", "FirmwareRollout")
+        assert (await portal("GET", "/api/v1/kinds/pods/schema")).status == 404
+
+
+async def test_the_schema_of_a_kind_that_was_installed_a_moment_ago_is_found(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        served = portal.api.kinds
+        both = [*our_kinds(), *custom.served(widgets())]
+        served.set_custom(our_kinds())
+        assert (await portal("GET", f"/api/v1/kinds/{WIDGETS}/schema")).status == 404
+        assert (await portal("GET", "/api/v1/openapi.json")).status == 200
+        served.set_custom(both)
+        answer = await portal("GET", f"/api/v1/kinds/{WIDGETS}/schema")
+        assert answer.body["schema"]["properties"]["spec"]["required"] == ["size"]
 
 
 async def test_every_sort_of_problem_is_explained_where_its_type_leads(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Unit tests use it where podman itself is not there; the suite in tests/edge runs
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tempfile
 from pathlib import Path
@@ -33,6 +34,12 @@ class FakePodman:
         self.raw: dict[str, tuple[int, bytes]] = {}
         """An answer of the test's own, by path."""
         self.asked: list[str] = []
+        self.lines: dict[str, list[tuple[str, str]]] = {}
+        """Time and text of what containers print, by container."""
+        self.since: list[str] = []
+        self.commands: dict[str, tuple[int, bytes]] = {}
+        """The exit code and the output of whatever is run in a container, by container."""
+        self.executed: list[tuple[str, list[str]]] = []
         self.headers: dict[str, str] = {}
         self._runner: web.AppRunner | None = None
 
@@ -80,6 +87,11 @@ class FakePodman:
         if path in self.raw:
             status, content = self.raw[path]
             return web.Response(status=status, body=content)
+        match path.split("/"):
+            case "containers", name, "logs" if name in self.lines:
+                return await self._logs(request, name)
+            case "exec", number, "start":
+                return web.Response(body=_framed(self.commands[self.executed[int(number)][0]][1]))
         try:
             return self._answer(request, path.split("/"), body)
         except KeyError as error:
@@ -107,6 +119,15 @@ class FakePodman:
                 self._demand("remove", name)
                 del self.pods[name]
                 return web.json_response({"Err": None, "Id": name})
+            case "GET", "containers", name, "json":
+                return web.json_response(self._container(name))
+            case "POST", "containers", name, "exec":
+                self._container(name)
+                self.executed.append((name, json.loads(body)["Cmd"]))
+                return web.json_response({"Id": str(len(self.executed) - 1)}, status=201)
+            case "GET", "exec", number, "json":
+                code = self.commands[self.executed[int(number)][0]][0]
+                return web.json_response({"ID": number, "ExitCode": code, "Running": False})
             case "GET", "images", *name, "exists":
                 if "/".join(name) not in self.images:
                     raise KeyError("image")
@@ -154,6 +175,31 @@ class FakePodman:
             made.append({"ID": name, "Containers": [], "ContainerErrors": self.container_errors or None})
         return web.json_response({"Pods": made})
 
+    async def _logs(self, request: web.Request, name: str) -> web.StreamResponse:
+        """What a container prints, until it ends: until its lines are taken away."""
+        if request.query.get("follow") == "false":
+            last = self.lines[name][-int(request.query["tail"]) :]
+            return web.Response(body=b"".join(_framed(f"{text}\n".encode()) for _, text in last))
+        self.since.append(request.query.get("since", ""))
+        response = web.StreamResponse()
+        await response.prepare(request)
+        sent = 0
+        while (lines := self.lines.get(name)) is not None:
+            for time, text in lines[sent:]:
+                frame = f"{time} {text}\n".encode()
+                await response.write(b"\x01\0\0\0" + len(frame).to_bytes(4, "big") + frame)
+            sent = len(lines)
+            await asyncio.sleep(0.01)
+        return response
+
+    def _container(self, name: str) -> dict[str, Any]:
+        for pod in self.pods.values():
+            for each in pod["Containers"]:
+                if each["Names"] == name:
+                    state = {"Status": each["Status"], "ExitCode": each.get("ExitCode", 0)}
+                    return {"Id": each["Id"], "Name": name, "RestartCount": each.get("RestartCount", 0), "State": state}
+        raise KeyError(name)
+
     def _listed(self, things: dict[str, dict[str, Any]], request: web.Request) -> list[dict[str, Any]]:
         filters = json.loads(request.query.get("filters", "{}"))
         found = list(things.values())
@@ -172,6 +218,10 @@ class FakePodman:
 
 class Refusal(Exception):
     """What the fake podman will not do."""
+
+
+def _framed(text: bytes) -> bytes:
+    return b"\x01\0\0\0" + len(text).to_bytes(4, "big") + text
 
 
 def _failure(status: int, text: str) -> web.Response:

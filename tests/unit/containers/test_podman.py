@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.containers import ContainersError, NotFound, Podman, PodmanUnavailable, Refused
+from edgewright.containers import ContainersError, Executed, NotFound, Podman, PodmanUnavailable, Refused
 from edgewright.containers.socket import Socket
 from tests.unit.containers.fake_podman import FakePodman
 
@@ -133,3 +133,33 @@ async def test_an_answer_that_is_none_is_podman_away(tmp_path: Path, said: bytes
         with pytest.raises(PodmanUnavailable, match=text):
             await Socket(path).request("GET", "/", timeout=0.2 if said is None else 5, limit=5)
         ended.set()
+
+
+async def test_containers_networks_and_images_are_asked_for_as_podman_has_them() -> None:
+    async with FakePodman() as fake:
+        podman = Podman(fake.socket)
+        fake.raw["pods/create"] = (201, b'{"Id": "p"}')
+        fake.raw["containers/create"] = (201, b'{"Id": "c"}')
+        fake.raw["containers/c/init"] = fake.raw["containers/c/start"] = (204, b"")
+        assert (await podman.create_pod({"name": "p"}), await podman.create_container({"name": "c"})) == ("p", "c")
+        await podman.init_container("c")
+        await podman.start_container("c")
+        assert await podman.remove_container("nobody") is False
+        fake.raw["containers/c"] = (200, b"[]")
+        assert await podman.remove_container("c") is True
+        fake.raw["networks/create"] = (200, b'{"name": "n", "network_interface": "podman1", "subnets": null}')
+        assert (await podman.create_network("n", labels={})).interface == "podman1"
+        assert await podman.remove_network("n") is False
+        assert await podman.image("nothing") is None
+
+
+async def test_a_command_in_a_container_gives_its_code_and_what_it_printed() -> None:
+    async with FakePodman() as fake:
+        podman = Podman(fake.socket)
+        fake.raw["containers/c/exec"] = (201, b'{"Id": "s"}')
+        fake.raw["exec/s/start"] = (200, b"\x01\0\0\0\0\0\0\x04one\n\x02\0\0\0\0\0\0\x03two")
+        fake.raw["exec/s/json"] = (200, b'{"ExitCode": 4}')
+        assert await podman.execute("c", ["x"]) == Executed(exit_code=4, output=b"one\ntwo", truncated=False)
+        fake.raw["exec/s/start"] = (500, b'{"message": "it has ended"}')
+        with pytest.raises(Refused, match="it has ended"):
+            await podman.execute("c", ["x"])

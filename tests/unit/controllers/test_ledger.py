@@ -150,18 +150,6 @@ def test_a_deletion_that_the_cache_has_told_already_leaves_nothing_behind() -> N
     assert it.version == "6"
 
 
-def test_what_this_process_has_written_is_vouched_for_until_it_ends() -> None:
-    it = Stage()
-    it.cache.put(state(5))
-    assert not it.ledger.confirmed(A), "somebody who worked before us may have written more"
-    it.ledger.wrote(state(6))
-    assert it.ledger.confirmed(A)
-    it.cache.put(state(6))
-    assert it.ledger.confirmed(A)
-    it.cache.drop(A)
-    assert not it.ledger.confirmed(A)
-
-
 def test_only_so_many_ends_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REMEMBERED", 2)
     it = Stage()

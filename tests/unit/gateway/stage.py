@@ -23,14 +23,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from edgewright.api.edge_protocol import PREFIX
-from edgewright.gateway.authority import CA_FILES, CA_SECRET, REGISTRATION_FILES, issued_in, registration_secret
+from edgewright.gateway.authority import REGISTRATION_FILES, registration_secret
 from edgewright.gateway.certificates import Authority, Issued
 from edgewright.gateway.gateway import Gateway
 from edgewright.gateway.objects import Secret
+from edgewright.gateway.rotation import CA_FILES, CA_SECRET, issued_in
 from edgewright.gateway.settings import GatewaySettings
 from edgewright.runtime.client import Client
 from edgewright.runtime.config import Config
+from edgewright.runtime.errors import NotFound
 from edgewright.runtime.objects import Key
+from tests.harness.waiting import wait_until_async
 
 NAMESPACE = "default"
 HARDWARE = {
@@ -59,10 +62,21 @@ async def gateway_of(config: Config, **given: Any) -> AsyncIterator[Gateway]:
 
 
 async def registration_of(client: Client, namespace: str = NAMESPACE) -> tuple[Issued, Issued]:
-    """The authority and the registration certificate, from the Secrets that hold them."""
-    ca = issued_in(await client.of(Secret).get(Key(namespace, CA_SECRET)), CA_FILES)
-    name = registration_secret(Authority(ca))
-    return ca, issued_in(await client.of(Secret).get(Key(namespace, name)), REGISTRATION_FILES)
+    """The authority and the registration certificate, from the Secrets that hold them.
+
+    After a rotation the second is written a moment later than the first.
+    """
+    secrets = client.of(Secret)
+
+    async def both() -> tuple[Issued, Issued] | None:
+        ca = issued_in(await secrets.get(Key(namespace, CA_SECRET)), CA_FILES)
+        try:
+            found = await secrets.get(Key(namespace, registration_secret(Authority(ca))))
+        except NotFound:
+            return None
+        return ca, issued_in(found, REGISTRATION_FILES)
+
+    return await wait_until_async(both, what="the authority has a registration certificate")
 
 
 @dataclass
@@ -136,7 +150,16 @@ class Device:
         request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(self.key, hashes.SHA256())
         return request.public_bytes(serialization.Encoding.PEM).decode()
 
-    async def post(self, directive: str, content: Any, *, identity: Issued | None = None, name: str = "") -> Answered:
+    async def post(
+        self,
+        directive: str,
+        content: Any,
+        *,
+        identity: Issued | None = None,
+        name: str = "",
+        tls: ssl.SSLContext | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answered:
         """Sends a data message."""
         message = {
             "type": "data",
@@ -149,7 +172,8 @@ class Device:
             "content": content,
         }
         body = json.dumps(message).encode()
-        return await self.request("POST", f"data/{name or self.name}/out", body, identity=identity)
+        path = f"data/{name or self.name}/out"
+        return await self.request("POST", path, body, identity=identity, tls=tls, headers=headers)
 
     async def request(
         self,
@@ -161,11 +185,12 @@ class Device:
         media: str = "application/json",
         headers: dict[str, str] | None = None,
         prefix: str = PREFIX,
+        tls: ssl.SSLContext | None = None,
     ) -> Answered:
         """One request on a connection of its own."""
         url = f"https://127.0.0.1:{self.port}{prefix}/{path}"
         given = {**({"Content-Type": media} if body is not None else {}), **(headers or {})}
-        connector = aiohttp.TCPConnector(ssl=self.tls(identity), force_close=True)
+        connector = aiohttp.TCPConnector(ssl=tls or self.tls(identity), force_close=True)
         async with (
             aiohttp.ClientSession(connector=connector) as session,
             session.request(method, url, data=body, headers=given) as response,
@@ -184,6 +209,20 @@ class Device:
         context.load_cert_chain(file)
         file.unlink()
         return context
+
+    def stranger(self) -> ssl.SSLContext:
+        """TLS without any certificate."""
+        return ssl.create_default_context(cadata=self._ca.certificate.decode())
+
+    @property
+    def identity(self) -> Issued:
+        """Its own certificate and key."""
+        return Issued(self.certificate.encode(), self.key_pem())
+
+    @property
+    def shared(self) -> Issued:
+        """The registration certificate of its bundle."""
+        return self._registration
 
     def key_pem(self) -> bytes:
         """Its key."""

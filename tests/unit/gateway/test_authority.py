@@ -13,17 +13,10 @@ import yaml
 from cryptography import x509
 
 from edgewright.api.capabilities import GATEWAY_RULES
-from edgewright.gateway.authority import (
-    CA_SECRET,
-    HOST_SECRET,
-    Certificates,
-    Unusable,
-    issued_in,
-    names_in,
-    registration_secret,
-)
+from edgewright.gateway.authority import HOST_SECRET, Certificates, names_in, registration_secret
 from edgewright.gateway.certificates import Authority, Issued
 from edgewright.gateway.objects import Secret
+from edgewright.gateway.rotation import CA_SECRET, Unusable, issued_in
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import VirtualClock
 from edgewright.runtime.objects import Key

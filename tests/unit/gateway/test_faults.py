@@ -84,7 +84,7 @@ async def test_a_gateway_that_dies_while_a_device_registers_loses_nothing(tmp_pa
             assert (await device.heartbeat()).code == 200
             found = await client.of(EdgeDevice).get(Key(NAMESPACE, "one"))
             assert found.status.hardware is not None
-            assert [each.type for each in found.status.conditions if each.status == "True"] == ["Registered"]
+            assert [each.type for each in found.status.conditions if each.status == "True"] == ["Registered", "Online"]
 
 
 async def test_a_status_that_is_wiped_comes_back(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def test_the_page_shows_every_message() -> None:
         "Heartbeat",
         "DeviceConfigurationMessage",
         "CommandContent",
+        "AccessReport",
         "Problem",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -184,7 +185,10 @@ async def test_a_device_that_is_deleted_is_told_to_remove_its_workloads_and_to_d
             return (await device.configuration()).code == 404
 
         await wait_until_async(gone, what="the EdgeDevice is gone")
-        assert (await device.control()).code == 404
+        # Its record stays: a device that did not hear it is told again, and does not come back by itself.
+        assert (await device.control()).content["command"] == "disconnect"
+        assert (await device.register()).code == 403
+        assert (await device.enrol()).code == 403
 
 
 async def test_events_of_a_device_become_events(tmp_path: Path) -> None:
@@ -203,15 +207,44 @@ async def test_events_of_a_device_become_events(tmp_path: Path) -> None:
         await wait_until_async(found, what="the event is there")
 
 
+async def test_events_of_ours_tell_of_conditions_that_changed_and_of_nothing_else(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        (device,) = stage.devices
+
+        async def told(name: str) -> list[tuple[str, str, int]]:
+            events = (await stage.client.of(Event).list(NAMESPACE)).items
+            about = [each for each in events if each.involved_object.name == name]
+            return sorted((each.involved_object.kind, each.reason, each.count or 0) for each in about)
+
+        async def runs_and_is_told(name: str) -> bool:
+            for _ in range(3):
+                await device.heartbeat(workloads=[{"name": each, "status": "Running"} for each in await stage.phases()])
+            return any(reason == "Running" for _, reason, _ in await told(name))
+
+        # Events are sent in their order: what is told of one workload is told when the next has come to its end.
+        for name in ("first", "second"):
+            await stage.apply("EdgeWorkload", name, {"device": "one"})
+            await wait_until_async(functools.partial(runs_and_is_told, name), what=f"{name} runs")
+        before = await told("first")
+        assert {reason for _, reason, _ in before} == {"Valid", "Deploying", "Running"}
+        await stage.client.of(EdgeWorkload).patch(Key(NAMESPACE, "first"), {"metadata": {"annotations": {"look": ""}}})
+        await stage.apply("EdgeWorkload", "third", {"device": "one"})
+        await wait_until_async(functools.partial(runs_and_is_told, "third"), what="the third runs")
+        assert await told("first") == before
+
+
 async def test_a_heartbeat_that_tells_nothing_new_writes_nothing(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         (device,) = stage.devices
         await device.heartbeat()
 
         async def settled() -> bool:
-            return bool((await stage.object()).metadata.labels)
+            found = await stage.object()
+            return bool(found.metadata.labels) and any(
+                (each.type, each.status) == ("Ready", "True") for each in found.status.conditions
+            )
 
-        await wait_until_async(settled, what="the labels are there")
+        await wait_until_async(settled, what="the labels and the conditions are there")
         before = await stage.object()
         for _ in range(3):
             assert (await device.heartbeat()).code == 200

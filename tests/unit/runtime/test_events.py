@@ -44,7 +44,7 @@ class Desk:
 
     async def sent(self) -> list[Asked]:
         """Everything that was written once all is said."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             await self.recorder.flush()
         return self.server.writes()
 

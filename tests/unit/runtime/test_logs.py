@@ -99,6 +99,7 @@ SECRETS = {
     "colon-token": ("invalid token: hunter2hunter2", "hunter2"),
     "cookie": ("Set-Cookie: session=hunter2; Path=/", "hunter2"),
     "github": ("ghp_" + "a1B2" * 9, "a1B2"),
+    "webhook": ("signed with whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw.", "ILPZIo2LaLaSw"),
     "openshift": ("sha256~" + "hunter2-" * 5, "hunter2"),
 }
 

@@ -108,6 +108,45 @@ async def test_nothing_is_reconciled_before_every_cache_is_full_and_this_process
             assert it.server.writes()[0].json["spec"]["holderIdentity"] == "me"
 
 
+async def test_a_new_leader_works_when_its_caches_have_what_its_predecessor_wrote_last() -> None:
+    async with stage(lease=LEASE) as it:
+        go = asyncio.Event()
+        one_widget(it.server)
+        it.server.on(f"WATCH {PATH}", Watch(go, streamed(widget("a", 9), version=12)))
+        it.server.on(f"PATCH {LEASE_PATH}", lease_answer)
+        cache = it.manager.cache(Widget)
+        versions = []
+
+        async def reconcile(key: Key) -> None:
+            seen = cache.get(key)
+            versions.append(seen and seen.metadata.resource_version)
+
+        it.manager.controller("c", reconcile, For(cache))
+        async with running(it.manager.run()):
+            await it.until(lambda: len(it.server.watches()) == 2 and it.clock.elapsed() > 30)
+            assert it.server.writes()[0].json["spec"]["holderIdentity"] == "me"
+            assert it.manager.leads, "the lease is held meanwhile"
+            assert versions == []
+            go.set()
+            await it.until(lambda: versions)
+            assert versions == ["9"]
+
+
+async def test_a_stop_before_a_new_leader_has_caught_up_gives_the_lease_back() -> None:
+    async with stage(lease=LEASE) as it:
+        one_widget(it.server)
+        it.server.on(f"WATCH {PATH}", Watch())
+        it.server.on(f"PATCH {LEASE_PATH}", lease_answer)
+        it.manager.controller("c", it.reconcile, For(it.manager.cache(Widget)))
+        async with running(it.manager.run()) as task:
+            await it.until(lambda: len(it.server.watches()) == 2)
+            it.manager.stop()
+            await until(task.done)
+            task.result()
+        assert it.passes == []
+        assert it.server.writes()[-1].json["spec"]["holderIdentity"] is None
+
+
 async def test_a_stop_lets_the_pass_under_way_end_and_gives_the_lease_back() -> None:
     async with stage(lease=LEASE) as it:
         one_widget(it.server)
@@ -340,7 +379,7 @@ async def test_a_signal_drains_a_process(number: signal.Signals) -> None:
             await until(lambda: any(asked.path == "/goodbye" for asked in server.asked))
             process.send_signal(number)
             go.set()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 output, errors = await process.communicate()
             assert (process.returncode, output, errors) == (0, b"drained\n", b"")
         finally:

@@ -38,7 +38,7 @@ class Ear:
 
 async def taken(queue: Queue) -> Key:
     """What is there to take, now."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         return await queue.get()
 
 
@@ -192,7 +192,7 @@ async def test_a_worker_that_is_cancelled_as_it_is_woken_passes_the_key_on() -> 
     await settle()
     queue.add(A)  # wakes the first …
     first.cancel()  # … which never runs
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         assert await second == A
     assert first.cancelled()
 
@@ -204,7 +204,7 @@ async def test_a_worker_that_was_cancelled_while_it_waited_is_passed_over() -> N
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     queue.add(A)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         assert await second == A
 
 

@@ -80,8 +80,10 @@ class Copy:
 class Follower:
     """A reflector at work in virtual time."""
 
-    def __init__(self, server: FakeServer, client: Client, clock: VirtualClock, copy: Copy) -> None:
-        self.server, self.client, self.clock, self.copy = server, client, clock, copy
+    def __init__(
+        self, server: FakeServer, client: Client, clock: VirtualClock, copy: Copy, reflector: Reflector[Widget]
+    ) -> None:
+        self.server, self.client, self.clock, self.copy, self.reflector = server, client, clock, copy, reflector
 
     async def until(self, condition: Any, *, step: float = 0.1) -> None:
         await until(condition, clock=self.clock, step=step)
@@ -105,7 +107,7 @@ async def following(
         server.on(f"GET {PATH}", *lists)
         reflector = Reflector(client.of(Widget), copy, clock=clock, optional=optional)
         async with running(reflector.run()):
-            yield Follower(server, client, clock, copy)
+            yield Follower(server, client, clock, copy, reflector)
 
 
 async def test_a_streamed_list_is_complete_with_its_bookmark_and_followed_by_what_happens() -> None:
@@ -457,3 +459,58 @@ async def test_one_namespace_and_its_selectors_are_asked_for() -> None:
         assert {(asked.query["labelSelector"], asked.query["fieldSelector"]) for asked in server.asked} == {
             ("l=1", "f=2")
         }
+
+
+async def test_a_refresh_lists_again_and_brings_what_the_watch_has_not_told() -> None:
+    silent = Watch(streamed(widget("a", 1), widget("b", 2), version=5))
+    async with following(silent, Watch(streamed(widget("a", 1), widget("c", 7), version=9))) as it:
+        await it.until(lambda: it.copy.completed)
+        await it.reflector.refresh()
+        assert it.versions() == ["list", "list"]
+        assert it.copy.versions == {"a": "1", "c": "7"}
+
+
+async def test_a_list_under_way_is_too_old_for_a_refresh() -> None:
+    never = asyncio.Event()
+    begun = Watch(line("ADDED", widget("a", 1)), never)
+    async with following(begun, Watch(streamed(widget("b", 2), version=9))) as it:
+        await it.until(lambda: "a" in it.copy.versions)
+        await it.reflector.refresh()
+        assert it.versions() == ["list", "list"]
+        assert it.copy.versions == {"b": "2"}
+
+
+async def test_two_who_ask_for_a_refresh_at_once_share_it_and_one_who_asks_later_has_one_more() -> None:
+    lists = [Watch(streamed(widget("a", version), version=version)) for version in (1, 2, 3)]
+    async with following(*lists) as it:
+        await it.until(lambda: it.copy.completed)
+        await asyncio.gather(it.reflector.refresh(), it.reflector.refresh())
+        assert it.copy.versions == {"a": "2"}
+        await it.reflector.refresh()
+        assert it.copy.versions == {"a": "3"}
+
+
+async def test_a_refresh_does_not_wait_for_the_end_of_a_backoff() -> None:
+    async with following(refusal(403, "Forbidden"), Watch(streamed(widget("a", 1), version=5))) as it:
+        await until(lambda: it.copy.problem)
+        await until(lambda: it.clock._timers)
+        await it.reflector.refresh()
+        assert it.clock.elapsed() == 0
+        assert it.copy.versions == {"a": "1"}
+
+
+async def test_a_refresh_that_is_refused_is_tried_again_until_it_is_answered() -> None:
+    first, again = Watch(streamed(widget("a", 1), version=5)), Watch(streamed(widget("a", 8), version=9))
+    async with following(first, refusal(403, "Forbidden"), refusal(503), again) as it:
+        await it.until(lambda: it.copy.completed)
+        refreshing = asyncio.create_task(it.reflector.refresh())
+        await it.until(refreshing.done)
+        assert it.versions() == ["list"] * 4
+        assert it.copy.versions == {"a": "8"}
+
+
+async def test_a_kind_that_is_not_served_is_fresh_where_it_is_optional() -> None:
+    async with following(refusal(404, "NotFound"), optional=True) as it:
+        await it.until(lambda: it.copy.completed)
+        await it.reflector.refresh()
+        assert it.copy.versions == {}

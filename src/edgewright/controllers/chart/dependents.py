@@ -1,18 +1,19 @@
 """The objects that belong to releases: watched, compared with what was applied, put right, and asked whether ready.
 
 `controller` calls `tend` in every pass over a settled release. An object that did not change since it was last compared
-costs nothing. A foreign change is found by a dry run on the server and taken back by applying the stored manifest
-again; what is missing is reported, for only Helm makes objects. The content of Secrets is neither watched nor compared.
+costs nothing. A foreign change is found by a dry run on the server and, where the policy is to correct, taken back by
+applying the stored manifest again; what is missing is reported, for only Helm makes objects. The content of Secrets is
+neither watched nor compared.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from edgewright.controllers.chart import readiness
+from edgewright.controllers.chart import drift, readiness
 from edgewright.controllers.chart.discovery import Discovery
 from edgewright.controllers.chart.manifests import (
     MANAGED_BY,
@@ -22,6 +23,7 @@ from edgewright.controllers.chart.manifests import (
     as_applied,
 )
 from edgewright.controllers.chart.objects import ChartObject, Dependent, Workload, dependent_kind
+from edgewright.controllers.chart.policy import Policy
 from edgewright.runtime import logs
 from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.client import Client
@@ -35,8 +37,7 @@ HELM: Final = "helm"
 """Helm's field manager: what it applied is applied again in its name."""
 _UNWATCHED: Final = frozenset({("", "Secret")})
 _LABELS: Final = "=".join(MANAGED_BY)
-_SCALERS: Final = frozenset({"kube-controller-manager"})
-_SERVER_SET: Final = ("managedFields", "resourceVersion", "generation", "ownerReferences", "creationTimestamp", "uid")
+_MAX_PATHS: Final = 5
 _PATIENCE: Final = 600.0
 _LONGEST_PAUSE: Final = 300.0
 
@@ -63,6 +64,8 @@ class Health:
     unready: tuple[str, ...] = ()
     unserved: tuple[str, ...] = ()
     corrected: tuple[str, ...] = ()
+    drifted: tuple[str, ...] = ()
+    """Changed by somebody else, and left so, with the fields."""
     unknown: bool = False
     """Not everything has been seen yet: it is to be looked at again soon."""
     wait: float = 0.0
@@ -78,7 +81,32 @@ class _Place:
     part: Part
 
 
-_Found: TypeAlias = Literal["same", "corrected", "missing"]
+_Found: TypeAlias = Literal["same", "corrected", "drifted", "missing"]
+
+
+@dataclass
+class _Tally:
+    """What has been found so far of the objects of a release."""
+
+    missing: list[str] = field(default_factory=list)
+    unready: list[str] = field(default_factory=list)
+    unserved: list[str] = field(default_factory=list)
+    corrected: list[str] = field(default_factory=list)
+    drifted: list[str] = field(default_factory=list)
+    unknown: bool = False
+    wait: float = 0.0
+
+    def health(self) -> Health:
+        """The whole."""
+        return Health(
+            missing=tuple(self.missing),
+            unready=tuple(self.unready),
+            unserved=tuple(self.unserved),
+            corrected=tuple(self.corrected),
+            drifted=tuple(self.drifted),
+            unknown=self.unknown,
+            wait=self.wait,
+        )
 
 
 @dataclass
@@ -100,7 +128,8 @@ class Dependents:
         self._caches: dict[Kind, Cache[Dependent]] = {}
         self._new: asyncio.Queue[Cache[Dependent]] = asyncio.Queue()
         self._hearers: list[Heard] = []
-        self._compared: dict[tuple[Kind, Key], Signature] = {}
+        self._compared: dict[tuple[Kind, Key], tuple[Signature, Policy]] = {}
+        self._drifted: dict[tuple[Kind, Key], str] = {}
         self._fights: dict[tuple[Kind, Key], _Fight] = {}
 
     async def run(self) -> None:
@@ -114,73 +143,90 @@ class Dependents:
         """Has `heard` called for every change of an object that belongs to a release."""
         self._hearers.append(heard)
 
-    async def tend(self, held: Held, owner: ChartObject, *, watched: bool = True) -> Health:
+    def knows(self, release: Key) -> bool:
+        """Whether any watched object carries the marks of a release."""
+        return any(cache.count("release", release) for cache in self._caches.values())
+
+    async def tend(
+        self, held: Held, owner: ChartObject, *, watched: bool = True, policy: Policy | None = None
+    ) -> Health:
         """Looks at every object of a release, puts right what somebody changed, and says how they are."""
-        missing: list[str] = []
-        unready: list[str] = []
-        unserved: list[str] = []
-        corrected: list[str] = []
-        unknown, wait = False, 0.0
+        policy = policy or Policy()
+        tally = _Tally()
         for part in held.parts:
             kind = await self._discovery.kind_of(part.type)
             if kind is None:
-                unserved.append(str(part))
+                tally.unserved.append(str(part))
                 continue
             if not watched or (kind.group, kind.kind) in _UNWATCHED:
                 continue
-            cache = self._watch(kind)
             key = Key(part.namespace or held.namespace if kind.namespaced else "", part.name)
-            seen = cache.get(key)
-            if not cache.synced and seen is None:
-                unknown = unknown or cache.problem is None or "not been listed" in cache.problem
-                continue
-            if seen is None or self._compared.get((kind, key)) != signature(seen.metadata):
-                pause = self._pause(kind, key)
-                if pause > 0:
-                    wait = max(wait, pause)
-                else:
-                    found = await self._compare(_Place(kind, key, part), held, owner)
-                    if found == "missing":
-                        missing.append(str(part))
-                        continue
-                    corrected += [str(part)] if found == "corrected" else []
-            if seen is None:
-                unknown = True
-            elif isinstance(seen, Workload) and (why := _problem(kind, seen)) is not None:
-                unready.append(f"{part}: {why}")
-        return Health(
-            missing=tuple(missing),
-            unready=tuple(unready),
-            unserved=tuple(unserved),
-            corrected=tuple(corrected),
-            unknown=unknown,
-            wait=wait,
-        )
+            await self._look(_Place(kind, key, part), held, owner, policy, tally)
+        return tally.health()
 
-    async def _compare(self, place: _Place, held: Held, owner: ChartObject) -> _Found:
-        """Makes one object what was applied, and its owner known."""
+    async def _look(self, place: _Place, held: Held, owner: ChartObject, policy: Policy, tally: _Tally) -> None:
+        """Looks at one object; what is found goes into the tally."""
         kind, key, part = place.kind, place.key, place.part
-        api = self._client.raw(kind)
+        cache = self._watch(kind)
+        seen = cache.get(key)
+        if not cache.synced and seen is None:
+            tally.unknown = tally.unknown or cache.problem is None or "not been listed" in cache.problem
+            return
+        if seen is None or self._compared.get((kind, key)) != (signature(seen.metadata), _judged_by(policy)):
+            pause = self._pause(kind, key)
+            if pause > 0:
+                tally.wait = max(tally.wait, pause)
+            else:
+                found = await self._compare(place, held, owner, policy)
+                if found == "missing":
+                    tally.missing.append(str(part))
+                    return
+                tally.corrected += [str(part)] if found == "corrected" else []
+        if (kind, key) in self._drifted:
+            tally.drifted.append(self._drifted[kind, key])
+        if seen is None:
+            tally.unknown = True
+        elif isinstance(seen, Workload) and (why := _problem(kind, seen)) is not None:
+            tally.unready.append(f"{part}: {why}")
+
+    async def _compare(self, place: _Place, held: Held, owner: ChartObject, policy: Policy) -> _Found:
+        """Makes one object what was applied, or says that it is not, and makes its owner known."""
+        kind, key, part = place.kind, place.key, place.part
         found: _Found = "same"
         try:
-            live = await api.get(key)
+            live = await self._client.raw(kind).get(key)
         except NotFound:
             return "missing"
-        uid = live["metadata"]["uid"]
-        wanted = as_applied(part, release=held.release, namespace=held.namespace, target=key.namespace)
-        if _scaled_by_others(live):
-            wanted = {**wanted, "spec": {**wanted["spec"], "replicas": live["spec"]["replicas"]}}
+        self._drifted.pop((kind, key), None)
         if not live["metadata"].get("deletionTimestamp"):
-            mine = {**wanted, "metadata": {**wanted["metadata"], "uid": uid}}
-            result = await api.apply(mine, manager=HELM, force=True, dry_run=True)
-            if _content(result) != _content(live):
-                live = await api.apply(mine, manager=HELM, force=True)
-                found = "corrected"
-                self._corrected(kind, key)
-                _log.info("Corrected drift", kind=kind.kind, object=key, release=held.release)
-            live = await self._own(place, live, owner)
-        self._compared[kind, key] = signature(_metadata(live))
+            if policy.drift != "off" and not drift.left_alone(live):
+                wanted = as_applied(part, release=held.release, namespace=held.namespace, target=key.namespace)
+                mine = drift.with_ignored(wanted, live, policy.ignored)
+                found, live = await self._judge(place, held, live, mine, correct=policy.drift == "correct")
+            owned = await self._own(place, live, owner)
+            if drift.content(owned) != drift.content(live):  # somebody changed it in this very moment: look again
+                return await self._compare(place, held, owner, policy)
+            live = owned
+        self._compared[kind, key] = (signature(_metadata(live)), _judged_by(policy))
         return found
+
+    async def _judge(
+        self, place: _Place, held: Held, live: RawObject, wanted: RawObject, *, correct: bool
+    ) -> tuple[_Found, RawObject]:
+        """Asks the server what applying would change, and applies it where that is the policy."""
+        kind, key, api = place.kind, place.key, self._client.raw(place.kind)
+        mine = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
+        result = await api.apply(mine, manager=HELM, force=True, dry_run=True)
+        paths = drift.changed_paths(live, result)
+        if not paths:
+            return "same", live
+        if not correct:
+            self._drifted[kind, key] = f"{place.part}: {', '.join(paths[:_MAX_PATHS])}"
+            return "drifted", live
+        live = await api.apply(mine, manager=HELM, force=True)
+        self._corrected(kind, key)
+        _log.info("Corrected drift", kind=kind.kind, object=key, release=held.release, fields=paths[:_MAX_PATHS])
+        return "corrected", live
 
     async def _own(self, place: _Place, live: RawObject, owner: ChartObject) -> RawObject:
         """Names the owner on an object, as a second field manager: Helm's own applies leave it alone."""
@@ -211,6 +257,7 @@ class Dependents:
                 optional=True,
                 clock=self._clock,
             )
+            cache.add_index("release", lambda each: [found] if (found := release_of(each)) is not None else [])
             cache.subscribe(self._on_change)
             self._new.put_nowait(cache)
         return cache
@@ -218,6 +265,7 @@ class Dependents:
     def _on_change(self, change: Change[Dependent]) -> None:
         if change.new is None:
             self._compared.pop((change.latest.kind, change.latest.key), None)
+            self._drifted.pop((change.latest.kind, change.latest.key), None)
         states = [each for each in (change.old, change.new) if each is not None]
         for release in {found for each in states if (found := release_of(each)) is not None}:
             for heard in self._hearers:
@@ -264,20 +312,9 @@ def _metadata(live: RawObject) -> ObjectMeta:
     )
 
 
-def _content(obj: RawObject) -> RawObject:
-    """An object without what the server sets and without its status."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_SET}
-    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
-
-
-def _scaled_by_others(live: RawObject) -> bool:
-    """Whether the number of replicas is an autoscaler's business."""
-    return any(
-        each.get("subresource") == "scale"
-        and each.get("manager") in _SCALERS
-        and "f:replicas" in (each.get("fieldsV1") or {}).get("f:spec", {})
-        for each in live["metadata"].get("managedFields") or ()
-    )
+def _judged_by(policy: Policy) -> Policy:
+    """What of a policy decides about drift: with another one, an object is compared again."""
+    return Policy(drift=policy.drift, ignored=policy.ignored)
 
 
 def _problem(kind: Kind, seen: Workload) -> str | None:

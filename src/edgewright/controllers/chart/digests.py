@@ -32,15 +32,6 @@ def values_digest(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
 
 
-def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Values with texts put over them by dotted paths; a key that is in the way of a path is replaced."""
-    result: dict[str, Any] = dict(values)
-    for path, text in overrides.items():
-        *folders, last = path.split(".")
-        place = result
-        for folder in folders:
-            inner = place.get(folder)
-            place[folder] = dict(inner) if isinstance(inner, Mapping) else {}
-            place = place[folder]
-        place[last] = text
-    return result
+def text_digest(text: str) -> str:
+    """Of any text, as the value of a label."""
+    return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]

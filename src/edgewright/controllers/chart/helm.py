@@ -26,10 +26,12 @@ from edgewright.runtime.fence import Fence
 
 _log = logs.get("controllers.chart.helm")
 
-Verb: TypeAlias = Literal["install", "upgrade", "uninstall"]
+Verb: TypeAlias = Literal["install", "upgrade", "uninstall", "rollback", "test"]
 
 TIMEOUT: Final = 300.0
 """How long Helm waits for hooks."""
+MAX_HISTORY: Final = 10
+"""How many revisions of a release are kept, where nobody says otherwise."""
 GRACE: Final = 30.0
 """So much longer an action may take before the child counts as hung, and is killed."""
 MARGIN: Final = 1.0
@@ -38,7 +40,7 @@ TOLD_EVERY: Final = 1.0
 """How often the child is told of the lease."""
 MAX_LINE: Final = 64 << 20
 _START_WITHIN: Final = 60.0
-_PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR", "KUBECONFIG")
+_PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR", "KUBECONFIG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 _POD: Final = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 _PROGRAM: Final = "edgewright.controllers.chart.helm_program"
@@ -64,6 +66,25 @@ class Order:
     labels: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
     timeout: float = TIMEOUT
+    max_history: int = MAX_HISTORY
+    target: int = 0
+    """The revision that a rollback goes back to."""
+    force: bool = False
+    """Objects that cannot be changed are deleted and made again."""
+    disable_hooks: bool = False
+    skip_crds: bool = False
+    replace: bool = False
+    """An install goes over what an uninstalled release left in the history."""
+    keep_history: bool = False
+    """An uninstall leaves the revisions."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an install would make, asked of Helm and of the API server, with nothing done."""
+
+    manifest: str
+    notes: str = ""
 
 
 class Helm(Protocol):
@@ -71,6 +92,9 @@ class Helm(Protocol):
 
     async def carry_out(self, order: Order) -> None:
         """Does it; HelmError where Helm says no, HelmGone where nobody can tell."""
+
+    async def trial(self, order: Order) -> Trial:
+        """What an install would make; nothing is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,19 +155,12 @@ class HelmProcess:
 
     async def carry_out(self, order: Order) -> None:
         """Does it; HelmError where Helm says no, HelmGone where nobody can tell."""
-        await self._ask(
-            {
-                "verb": order.verb,
-                "namespace": order.namespace,
-                "release": order.release,
-                "chart": str(order.chart),
-                "values": dict(order.values),
-                "labels": dict(order.labels),
-                "description": order.description,
-                "timeout": order.timeout,
-            },
-            within=order.timeout + self._grace,
-        )
+        await self._ask(_request(order), within=order.timeout + self._grace)
+
+    async def trial(self, order: Order) -> Trial:
+        """What an install would make; nothing is done."""
+        answer = await self._ask({**_request(order), "verb": "trial"}, within=order.timeout + self._grace)
+        return Trial(str(answer.get("manifest", "")), str(answer.get("notes", "")))
 
     async def render(self, chart: Path, *, release: str, namespace: str, values: Mapping[str, Any]) -> dict[str, str]:
         """The chart's templates, by name, without a cluster."""
@@ -205,7 +222,7 @@ class HelmProcess:
     async def _start(self) -> None:
         # Helm calls its field manager after the program: the folder is Python's own, so that Python finds itself.
         name = str(Path(sys.executable).parent / "helm")
-        environment = {each: self._environ[each] for each in (*_PASSED_ON, *_POD, *_PROXIES) if each in self._environ}
+        environment = _passed_on(self._environ)
         process = await asyncio.create_subprocess_exec(
             name,
             *self._program,
@@ -248,6 +265,35 @@ class HelmProcess:
         if self._process is not None and self._process.stdin is not None:
             with suppress(ConnectionError):  # it has just ended: its reader tells whoever waits
                 self._process.stdin.write(json.dumps(message).encode() + b"\n")
+
+
+def _passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the child sees of our environment."""
+    found = {each: environ[each] for each in (*_PASSED_ON, *_POD, *_PROXIES) if each in environ}
+    if not Path(found.get("HOME", "")).is_dir():
+        found.pop("HOME", None)  # Helm takes what it cannot look into for a cluster that it cannot reach
+    return found
+
+
+def _request(order: Order) -> dict[str, Any]:
+    """An order as the program reads it."""
+    return {
+        "verb": order.verb,
+        "namespace": order.namespace,
+        "release": order.release,
+        "chart": str(order.chart),
+        "values": dict(order.values),
+        "labels": dict(order.labels),
+        "description": order.description,
+        "timeout": order.timeout,
+        "max_history": order.max_history,
+        "target": order.target,
+        "force": order.force,
+        "disable_hooks": order.disable_hooks,
+        "skip_crds": order.skip_crds,
+        "replace": order.replace,
+        "keep_history": order.keep_history,
+    }
 
 
 def _stdout(process: asyncio.subprocess.Process) -> asyncio.StreamReader:

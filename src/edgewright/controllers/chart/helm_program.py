@@ -22,13 +22,12 @@ from typing import Any, Final, Protocol, TypeAlias
 
 WORKERS: Final = 4
 """How many actions run at once."""
-MAX_HISTORY: Final = 10
-"""How many revisions of a release are kept."""
 
 _PR_SET_PDEATHSIG: Final = 1
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MAX_CONNECTIONS: Final = 64
 _SOON: Final = 1e-3
+_BROKEN: Final = ("unreachable", "recovered panic")
 
 Request: TypeAlias = Mapping[str, Any]
 
@@ -39,14 +38,20 @@ class Library(Protocol):
     def connect(self, options: Mapping[str, Any]) -> Any:
         """A connection to the cluster for one namespace."""
 
-    def install(self, connection: Any, request: Request, options: Mapping[str, Any]) -> None:
-        """Makes a release."""
+    def install(self, connection: Any, request: Request, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Makes a release, or says what it would be."""
 
     def upgrade(self, connection: Any, request: Request, options: Mapping[str, Any]) -> None:
         """Makes a release's next revision."""
 
     def uninstall(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
         """Removes a release and what belongs to it."""
+
+    def rollback(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
+        """Makes a release what an earlier revision was."""
+
+    def test(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
+        """Runs a release's tests."""
 
     def render(self, request: Request, options: Mapping[str, Any]) -> dict[str, str]:
         """The chart's templates, by name, without a cluster."""
@@ -63,9 +68,9 @@ class HelmLibrary:
         """A connection to the cluster for one namespace."""
         return self._helm.Config(**options)
 
-    def install(self, connection: Any, request: Request, options: Mapping[str, Any]) -> None:
-        """Makes a release."""
-        self._act("helm_install", connection, request, options)
+    def install(self, connection: Any, request: Request, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Makes a release, or says what it would be."""
+        return self._act("helm_install", connection, request, options)
 
     def upgrade(self, connection: Any, request: Request, options: Mapping[str, Any]) -> None:
         """Makes a release's next revision."""
@@ -74,6 +79,14 @@ class HelmLibrary:
     def uninstall(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
         """Removes a release and what belongs to it."""
         self._native.call_string("helm_uninstall", connection._raw(), name, json.dumps(options))  # noqa: SLF001
+
+    def rollback(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
+        """Makes a release what an earlier revision was."""
+        self._native.call_status("helm_rollback", connection._raw(), name, json.dumps(options))  # noqa: SLF001
+
+    def test(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
+        """Runs a release's tests."""
+        self._native.call_string("helm_test_run", connection._raw(), name, json.dumps(options))  # noqa: SLF001
 
     def render(self, request: Request, options: Mapping[str, Any]) -> dict[str, str]:
         """The chart's templates, by name, without a cluster."""
@@ -87,19 +100,22 @@ class HelmLibrary:
         rendered: dict[str, str] = json.loads(text)
         return rendered
 
-    def _act(self, function: str, connection: Any, request: Request, options: Mapping[str, Any]) -> None:
+    def _act(self, function: str, connection: Any, request: Request, options: Mapping[str, Any]) -> dict[str, Any]:
         # By its path, not as a loaded chart: a render changes what was loaded, and a subchart that was off stays off.
         none = self._native.HANDLE(0)
-        self._native.call_string(
-            function,
-            connection._raw(),  # noqa: SLF001
-            none,
-            none,
-            request["chart"],
-            request["release"],
-            json.dumps(request["values"]),
-            json.dumps(options),
+        answer: dict[str, Any] = json.loads(
+            self._native.call_string(
+                function,
+                connection._raw(),  # noqa: SLF001
+                none,
+                none,
+                request["chart"],
+                request["release"],
+                json.dumps(request["values"]),
+                json.dumps(options),
+            )
         )
+        return answer
 
 
 class Actions:
@@ -117,26 +133,74 @@ class Actions:
             "install": self._install,
             "upgrade": self._upgrade,
             "uninstall": self._uninstall,
+            "rollback": self._rollback,
+            "test": self._test,
+            "trial": self._trial,
             "render": self._render,
         }
         verb = request.get("verb")
         if verb not in verbs:
             raise ValueError(f"{verb!r} is not one of {', '.join(verbs)}")
-        return verbs[verb](request)
+        try:
+            return verbs[verb](request)
+        except Exception as error:
+            # A connection whose first use met no server is half made for ever: the library then panics at each use.
+            if any(word in str(error) for word in _BROKEN):
+                with self._lock:
+                    self._connections.pop(request["namespace"], None)
+            raise
 
     def _install(self, request: Request) -> dict[str, Any]:
-        options = {**_common(request), "force_conflicts": True}
+        options = {
+            **_common(request),
+            "force_conflicts": True,
+            "skip_crds": request["skip_crds"],
+            "replace": request["replace"],
+        }
         self._library.install(self._connection(request["namespace"]), request, options)
         return {}
 
+    def _trial(self, request: Request) -> dict[str, Any]:
+        options = {**_common(request), "force_conflicts": True, "skip_crds": True, "dry_run": "server"}
+        found = self._library.install(self._connection(request["namespace"]), request, options)
+        return {"manifest": found.get("manifest", ""), "notes": found.get("notes", "")}
+
     def _upgrade(self, request: Request) -> dict[str, Any]:
         # Values that were taken away must go: without this, Helm keeps the old ones where there are no new ones.
-        options = {**_common(request), "force_conflicts": True, "reset_values": True, "server_side_apply": "true"}
-        self._library.upgrade(self._connection(request["namespace"]), request, {**options, "max_history": MAX_HISTORY})
+        options = {
+            **_common(request),
+            **_applied(request),
+            "reset_values": True,
+            "max_history": request["max_history"],
+            "skip_crds": request["skip_crds"],
+        }
+        self._library.upgrade(self._connection(request["namespace"]), request, options)
+        return {}
+
+    def _rollback(self, request: Request) -> dict[str, Any]:
+        options = {
+            **_applied(request),
+            "timeout_seconds": int(request["timeout"]),
+            "version": request["target"],
+            "max_history": request["max_history"],
+            "disable_hooks": request["disable_hooks"],
+        }
+        self._library.rollback(self._connection(request["namespace"]), request["release"], options)
+        return {}
+
+    def _test(self, request: Request) -> dict[str, Any]:
+        options = {"timeout_seconds": int(request["timeout"])}
+        self._library.test(self._connection(request["namespace"]), request["release"], options)
         return {}
 
     def _uninstall(self, request: Request) -> dict[str, Any]:
-        options = {"timeout_seconds": int(request["timeout"]), "ignore_not_found": True}
+        options = {
+            "timeout_seconds": int(request["timeout"]),
+            "ignore_not_found": True,
+            "keep_history": request["keep_history"],
+            "disable_hooks": request["disable_hooks"],
+            "description": request["description"],
+        }
         self._library.uninstall(self._connection(request["namespace"]), request["release"], options)
         return {}
 
@@ -160,8 +224,16 @@ def _common(request: Request) -> dict[str, Any]:
         "namespace": request["namespace"],
         "timeout_seconds": int(request["timeout"]),
         "labels": dict(request["labels"]),
-        "description": request.get("description", ""),
+        "description": request["description"],
+        "disable_hooks": request["disable_hooks"],
     }
+
+
+def _applied(request: Request) -> dict[str, Any]:
+    """How objects are changed: applied by the server, or replaced by force, which the server cannot do."""
+    if request["force"]:
+        return {"force_replace": True, "server_side_apply": "false"}
+    return {"force_conflicts": True, "server_side_apply": "true"}
 
 
 def answer_to(actions: Actions, request: Request) -> dict[str, Any]:

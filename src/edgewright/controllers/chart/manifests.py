@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from edgewright.runtime.objects import RawObject
+from edgewright.runtime.yaml_dumper import dump
 from edgewright.runtime.yaml_loader import Loader
 
 MANAGED_BY: Final = ("app.kubernetes.io/managed-by", "Helm")
@@ -110,7 +111,7 @@ def _without_secrets(text: str) -> str:
     documents = list(yaml.load_all(text, Loader=Loader))
     if not any(_holds_secret(each) for each in documents):
         return text
-    return "---\n".join(yaml.safe_dump(_masked(each), sort_keys=False) for each in documents if each is not None)
+    return "---\n".join(dump(_masked(each)) for each in documents if each is not None)
 
 
 def _holds_secret(document: object) -> bool:

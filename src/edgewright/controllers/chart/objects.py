@@ -30,6 +30,12 @@ class ChartStatus(Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     deployed_release: DeployedRelease | None = None
     observed_generation: int = 0
+    state: str = ""
+    """Where the release stands, in one word: InSync, OutOfSync, Failed …"""
+    revision: int = 0
+    """The newest stored revision."""
+    failures: int = 0
+    """How many attempts at what is wanted have failed one after the other."""
 
 
 class ChartObject(Resource, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """The releases that Helm stored: one Secret per revision, which is what we decide from and what outlives a crash.
 
-`controller` reads a release's history with one request and needs only labels of it; `Stored` is one revision with its
-content, read when something of it is shown. A revision that a crash left pending is marked failed here, as Helm would
-have done. Secrets are asked for by the name of their release, never all of them.
+Pure functions on what `storage` reads and writes: labels tell a release's history, and `Stored` is one revision with
+its content, read when something of it is shown. A revision that a crash left pending is marked failed here, as Helm
+would have done; one that was lost is written again from what is there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -21,18 +22,28 @@ from edgewright.runtime.objects import Key, Kind, ObjectMeta, RawObject, Resourc
 
 CHART_LABEL: Final = "edgewright.dev/chart"
 VALUES_LABEL: Final = "edgewright.dev/values"
+SOURCES_LABEL: Final = "edgewright.dev/values-from"
+"""Whether values came from ConfigMaps or Secrets: those of this revision are not to be shown."""
+RETRY_LABEL: Final = "edgewright.dev/retry"
+"""A digest of the last request to try again that was heard."""
 REVISION_LABEL: Final = "edgewright.dev/revision"
 """The revision that the two digests are about. Helm copies labels to revisions that others make: those are not ours."""
 
 DEPLOYED: Final = "deployed"
 FAILED: Final = "failed"
+SUPERSEDED: Final = "superseded"
 UNINSTALLED: Final = frozenset({"uninstalling", "uninstalled"})
 PENDING: Final = frozenset({"pending-install", "pending-upgrade", "pending-rollback"})
 
 MAX_NAME: Final = 53
 """The longest name of a release that Helm takes."""
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+_TESTS: Final = frozenset({"test", "test-success"})
 _KEPT: Final = 40
 _INTERRUPTED: Final = "interrupted: marked failed by edgewright"
+_ADOPTED: Final = "adopted: the objects of the release were there, its stored revisions were not"
+_TYPE: Final = "helm.sh/release.v1"
+_INTERRUPTED_MARK: Final = "interrupted"
 
 
 class ReleaseSecret(Resource, frozen=True, kw_only=True):
@@ -49,6 +60,7 @@ class Revision:
     status: str
     chart: str = ""
     values: str = ""
+    retry: str = ""
     modified: float = 0.0
     """When Helm wrote it last, in seconds since 1970; 0 where it does not say."""
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
@@ -59,9 +71,19 @@ class Revision:
         return Key(self.metadata.namespace, self.metadata.name)
 
     @property
+    def mark(self) -> str:
+        """The revision that our digests are about; Helm copies it to what others make."""
+        return self.metadata.labels.get(REVISION_LABEL, "")
+
+    @property
     def ours(self) -> bool:
         """Whether this operator made it, or began to."""
-        return self.metadata.labels.get(REVISION_LABEL) == str(self.version)
+        return self.mark == str(self.version)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a crash cut it short."""
+        return self.mark == _INTERRUPTED_MARK
 
     @property
     def pending(self) -> bool:
@@ -73,6 +95,16 @@ class _Info(msgspec.Struct, frozen=True):
     status: str = ""
     description: str = ""
     notes: str = ""
+
+
+class _LastRun(msgspec.Struct, frozen=True):
+    phase: str = ""
+
+
+class _Hook(msgspec.Struct, frozen=True):
+    name: str = ""
+    events: tuple[str, ...] | None = None
+    last_run: _LastRun = _LastRun()
 
 
 class _ChartMetadata(msgspec.Struct, frozen=True):
@@ -87,7 +119,9 @@ class _Chart(msgspec.Struct, frozen=True):
 class _Content(msgspec.Struct, frozen=True):
     info: _Info = _Info()
     chart: _Chart = _Chart()
+    config: dict[str, Any] | None = None
     manifest: str = ""
+    hooks: tuple[_Hook, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +132,20 @@ class Stored:
     manifest: str
     notes: str
     description: str
+    chart_version: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tests: Mapping[str, str] = field(default_factory=dict)
+    """The phase that each test ended in; empty where it has not run."""
+
+    @property
+    def untested(self) -> bool:
+        """Whether a test has not run yet."""
+        return any(phase not in ENDED for phase in self.tests.values())
+
+    @property
+    def failed_tests(self) -> tuple[str, ...]:
+        """The tests that ran and failed."""
+        return tuple(name for name, phase in self.tests.items() if phase == "Failed")
 
 
 class NotARelease(ValueError):
@@ -119,9 +167,10 @@ def selector(release: str) -> str:
     return f"owner=helm,name={release}"
 
 
-def labels_of(version: int, *, chart: str, values: str) -> dict[str, str]:
+def labels_of(version: int, *, chart: str, values: str, retry: str = "", sources: bool = False) -> dict[str, str]:
     """What a revision that we make is labelled with."""
-    return {CHART_LABEL: chart, VALUES_LABEL: values, REVISION_LABEL: str(version)}
+    more = {SOURCES_LABEL: "true" if sources else "false", **({RETRY_LABEL: retry} if retry else {})}
+    return {CHART_LABEL: chart, VALUES_LABEL: values, REVISION_LABEL: str(version), **more}
 
 
 def history(secrets: Iterable[ReleaseSecret]) -> tuple[Revision, ...]:
@@ -138,6 +187,7 @@ def history(secrets: Iterable[ReleaseSecret]) -> tuple[Revision, ...]:
                 status=labels.get("status", ""),
                 chart=labels.get(CHART_LABEL, ""),
                 values=labels.get(VALUES_LABEL, ""),
+                retry=labels.get(RETRY_LABEL, ""),
                 modified=float(time) if time.isdecimal() else 0.0,
                 metadata=each.metadata,
             )
@@ -156,6 +206,11 @@ def read_content(secret: RawObject) -> Stored:
         manifest=content.manifest,
         notes=content.info.notes,
         description=content.info.description,
+        chart_version=content.chart.metadata.version,
+        config=content.config or {},
+        tests={
+            each.name: each.last_run.phase for each in content.hooks or () if _TESTS.intersection(each.events or ())
+        },
     )
 
 
@@ -169,14 +224,75 @@ def marked_failed(secret: RawObject) -> RawObject:
     except msgspec.MsgspecError as error:
         raise NotARelease(f"{secret['metadata']['name']}: {error}") from error
     info = {**_mapping(content.get("info")), "status": FAILED, "description": _INTERRUPTED}
-    packed = gzip.compress(msgspec.json.encode({**content, "info": info}), mtime=0)
     metadata = secret["metadata"]
-    labels = {**_mapping(metadata.get("labels")), "status": FAILED, REVISION_LABEL: "interrupted"}
+    labels = {**_mapping(metadata.get("labels")), "status": FAILED, REVISION_LABEL: _INTERRUPTED_MARK}
     return {
         **secret,
         "metadata": {**metadata, "labels": labels},
-        "data": {"release": base64.b64encode(base64.b64encode(packed)).decode()},
+        "data": {"release": _pack({**content, "info": info})},
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """A release whose stored revisions are gone while its objects are there: what is known of it."""
+
+    namespace: str
+    name: str
+    chart: Mapping[str, Any]
+    """The metadata of its chart, as Chart.yaml has it."""
+    values: Mapping[str, Any]
+    manifest: str
+    notes: str
+    labels: Mapping[str, str]
+
+
+def written_again(lost: Lost, now: datetime) -> RawObject:
+    """The Secret of a first revision that says what is there, as Helm would have stored it."""
+    time = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    info = {
+        "first_deployed": time,
+        "last_deployed": time,
+        "deleted": "",
+        "description": _ADOPTED,
+        "status": DEPLOYED,
+        "notes": lost.notes,
+    }
+    content = {
+        "name": lost.name,
+        "namespace": lost.namespace,
+        "version": 1,
+        "info": info,
+        "chart": {
+            "metadata": dict(lost.chart),
+            "lock": None,
+            "templates": [],
+            "values": {},
+            "schema": None,
+            "files": [],
+        },
+        "config": dict(lost.values),
+        "manifest": lost.manifest,
+        "apply_method": "ssa",
+    }
+    stamp = str(int(now.timestamp()))
+    own = {"owner": "helm", "name": lost.name, "version": "1", "status": DEPLOYED, "createdAt": stamp}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": _TYPE,
+        "metadata": {
+            "name": f"sh.helm.release.v1.{lost.name}.v1",
+            "namespace": lost.namespace,
+            "labels": {**own, "modifiedAt": stamp, **lost.labels},
+        },
+        "data": {"release": _pack(content)},
+    }
+
+
+def _pack(content: Mapping[str, Any]) -> str:
+    packed = gzip.compress(msgspec.json.encode(content), mtime=0)
+    return base64.b64encode(base64.b64encode(packed)).decode()
 
 
 def _unpack(secret: RawObject) -> bytes:

@@ -15,7 +15,10 @@ from typing import Any, Final
 
 import yaml
 
+from edgewright.controllers.chart import durations, policy
 from edgewright.controllers.chart.digests import chart_digest
+from edgewright.controllers.chart.policy import Policy, PolicyError
+from edgewright.controllers.chart.values import steps
 from edgewright.runtime.yaml_loader import load
 
 GroupVersionKind = tuple[str, str, str]
@@ -31,13 +34,13 @@ _KEYS: Final = {
     "reconcilePeriod": str,
     "dryRunOption": str,
     "maxConcurrentReconciles": int,
+    **dict.fromkeys(policy.KEYS, object),
 }
 _WORDS: Final = {str: "a text", bool: "true or false", dict: "a mapping", int: "a number"}
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_MAX_WORKERS: Final = 64
+MAX_WORKERS: Final = 64
+DEFAULT_WORKERS: Final = 8
+"""Twice as many as Helm has: while it works for some, what comes before and after is done for others."""
 
 
 class WatchesError(Exception):
@@ -59,12 +62,14 @@ class Watch:
     dependents: bool = True
     """Whether what belongs to a release is watched."""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Values that are put over those of the object, by their dotted path; always texts."""
+    """Values that are put over those of the object, by their dotted path; always texts. May hold templates at first."""
+    hide_overrides: bool = False
+    """Events tell that a value is overridden, not with what."""
     labels: str = ""
     """A label selector: only objects with these labels are served."""
-    period: float | None = None
-    """How often an object is looked at although nothing happened, in seconds."""
-    workers: int = 4
+    policy: Policy = field(default_factory=Policy)
+    """How releases are looked after, unless an object says otherwise."""
+    workers: int = DEFAULT_WORKERS
 
     @property
     def gvk(self) -> GroupVersionKind:
@@ -72,7 +77,16 @@ class Watch:
         return self.group, self.version, self.kind
 
 
-def read(path: Path, *, environ: Mapping[str, str] = os.environ) -> tuple[Watch, ...]:
+@dataclass(frozen=True, kw_only=True)
+class Defaults:
+    """What the command line says for entries that do not say it themselves."""
+
+    period: float | None = None
+    workers: int = DEFAULT_WORKERS
+    hide_overrides: bool = False
+
+
+def read(path: Path, *, environ: Mapping[str, str] = os.environ, defaults: Defaults | None = None) -> tuple[Watch, ...]:
     """The entries of a watches file; charts are looked for from the working directory, then next to the file."""
     try:
         document = load(path.read_text(encoding="utf-8"))
@@ -84,14 +98,20 @@ def read(path: Path, *, environ: Mapping[str, str] = os.environ) -> tuple[Watch,
         raise WatchesError(f"{path}: must be a list of entries with group, version, kind and chart")
     found: dict[GroupVersionKind, Watch] = {}
     for number, entry in enumerate(document):
-        watch = _watch(entry, where=f"{path}: entry {number + 1}", folder=path.parent, environ=environ)
+        watch = _watch(
+            entry,
+            where=f"{path}: entry {number + 1}",
+            folder=path.parent,
+            environ=environ,
+            defaults=defaults or Defaults(),
+        )
         if watch.gvk in found:
             raise WatchesError(f"{path}: entry {number + 1}: duplicate {'/'.join(filter(None, watch.gvk))}")
         found[watch.gvk] = watch
     return tuple(found.values())
 
 
-def _watch(entry: object, *, where: str, folder: Path, environ: Mapping[str, str]) -> Watch:
+def _watch(entry: object, *, where: str, folder: Path, environ: Mapping[str, str], defaults: Defaults) -> Watch:
     if not isinstance(entry, dict):
         raise WatchesError(f"{where}: must be a mapping")
     for key, value in entry.items():
@@ -104,9 +124,9 @@ def _watch(entry: object, *, where: str, folder: Path, environ: Mapping[str, str
             raise WatchesError(f"{where}: {key}: is missing")
     if entry.get("dryRunOption", "") not in {"", "server"}:
         raise WatchesError(f"{where}: dryRunOption: must be empty or 'server'")
-    workers = entry.get("maxConcurrentReconciles", 4)
-    if not 1 <= workers <= _MAX_WORKERS:
-        raise WatchesError(f"{where}: maxConcurrentReconciles: must be 1 to {_MAX_WORKERS}")
+    workers = entry.get("maxConcurrentReconciles", defaults.workers)
+    if not 1 <= workers <= MAX_WORKERS:
+        raise WatchesError(f"{where}: maxConcurrentReconciles: must be 1 to {MAX_WORKERS}")
     chart = _chart_folder(entry["chart"], where=where, folder=folder)
     return Watch(
         group=entry.get("group", ""),
@@ -118,7 +138,8 @@ def _watch(entry: object, *, where: str, folder: Path, environ: Mapping[str, str
         dependents=entry.get("watchDependentResources", True),
         overrides=_overrides(entry.get("overrideValues") or {}, where=where, environ=environ),
         labels=_selector(entry.get("selector") or {}, where=where),
-        period=_period(entry.get("reconcilePeriod", ""), where=where),
+        policy=_policy(entry, where=where, default=defaults.period),
+        hide_overrides=defaults.hide_overrides,
         workers=workers,
     )
 
@@ -147,8 +168,10 @@ def _overrides(given: dict[Any, Any], *, where: str, environ: Mapping[str, str])
         if not isinstance(key, str) or not key or isinstance(value, dict | list) or value is None:
             raise WatchesError(f"{where}: overrideValues: {key}: must be one text, number or truth value")
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if "{{" in text:
-            raise WatchesError(f"{where}: overrideValues: {key}: templates are not supported, only $VARIABLES")
+        try:
+            steps(key)
+        except ValueError as error:
+            raise WatchesError(f"{where}: overrideValues: {error}") from error
         found[key] = re.sub(
             r"\$(?:\{(\w+)\}|(\w+))", lambda name: environ.get(name.group(1) or name.group(2), ""), text
         )
@@ -191,9 +214,13 @@ def _label_value(value: object, where: str) -> str:
     return value
 
 
-def _period(text: str, *, where: str) -> float | None:
-    if not text or text == "0":
-        return None
-    if not _DURATION.fullmatch(text):
-        raise WatchesError(f"{where}: reconcilePeriod: {text!r} is not a duration such as 30s, 5m or 1h")
-    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)) or None
+def _policy(entry: Mapping[str, Any], *, where: str, default: float | None) -> Policy:
+    text = entry.get("reconcilePeriod", "")
+    try:
+        period = durations.seconds(text)
+    except ValueError as error:
+        raise WatchesError(f"{where}: reconcilePeriod: {error}") from error
+    try:
+        return policy.from_entry(entry, period=period if text else default)
+    except PolicyError as error:
+        raise WatchesError(f"{where}: {error}") from error

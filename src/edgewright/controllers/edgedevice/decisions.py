@@ -7,11 +7,17 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
+
 from edgewright.api.edgedevice import (
+    CONFIGURED,
     DEPLOYING,
     DEVICE_FINALIZER,
     FINALIZERS,
     KEY_ANNOTATION,
+    ONLINE,
+    READY,
+    REGISTERED,
     WORKLOAD_LABEL,
     DeviceSettings,
     DeviceWorkload,
@@ -20,11 +26,16 @@ from edgewright.api.edgedevice import (
 )
 from edgewright.api.edgedevice_hardware import Hardware
 from edgewright.api.edgeworkload import EdgeWorkload
+from edgewright.runtime.conditions import condition, set_condition
+from edgewright.runtime.objects import Condition
 
+RUNNING: Final = "Running"
+"""The phase of a workload that is well."""
 OURS: Final = frozenset({*FINALIZERS, DEVICE_FINALIZER})
 """The finalizers that we answer for: those of every published era."""
 _UNFIT: Final = re.compile(r"[^a-z0-9_.-]")
 _MAX_LABEL: Final = 63
+_NAMED: Final = 5
 
 
 def labels_of(device: EdgeDevice, workloads: Iterable[EdgeWorkload]) -> dict[str, str]:
@@ -67,7 +78,28 @@ def status_of(device: EdgeDevice, workloads: Iterable[EdgeWorkload], *, now: dat
         or DeviceWorkload(name=each.metadata.name, phase=DEPLOYING, last_transition_time=since)
         for each in workloads
     )
-    return device.status.with_workloads(listed)
+    status = device.status.with_workloads(listed)
+    generation = device.metadata.generation
+    return msgspec.structs.replace(
+        status, conditions=set_condition(status.conditions, ready(status, generation), now=now)
+    )
+
+
+def ready(status: EdgeDeviceStatus, generation: int) -> Condition:
+    """The condition that sums up the others and the workloads: what is wrong first, in the order of causes."""
+    for name, otherwise in ((REGISTERED, "it has not registered yet"), (ONLINE, "it has not been heard yet")):
+        found = next((each for each in status.conditions if each.type == name), None)
+        if found is None or found.status != "True":
+            text = otherwise if found is None else found.message
+            return condition(READY, "False", f"Not{name}", text, generation=generation)
+    left_out = next((each for each in status.conditions if each.type == CONFIGURED and each.status == "False"), None)
+    if left_out is not None:
+        return condition(READY, "False", "NotConfigured", left_out.message, generation=generation)
+    down = sorted(f"{each.name}: {each.standing}" for each in status.known_workloads if each.phase != RUNNING)
+    if down:
+        shown = "; ".join(down[:_NAMED]) + (f"; and {len(down) - _NAMED} more" if len(down) > _NAMED else "")
+        return condition(READY, "False", "WorkloadsNotRunning", shown, generation=generation)
+    return condition(READY, "True", "Ready", "it is heard and runs what it is to run", generation=generation)
 
 
 def needs_claim(device: EdgeDevice, settings: DeviceSettings, *, automatic: bool) -> bool:

@@ -7,14 +7,19 @@ hears. A device that is being deleted stays until it was told to disconnect, or 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from edgewright.api.edge_matching import selects, settings_of, workloads_of
+from edgewright.api.edge_revisions import by_workload, owner, served, workload_of
+from edgewright.api.edge_tombstone import DECOMMISSIONED, tombstone_of, without_device
 from edgewright.api.edgedevice import MEMBER_OF, EdgeDevice
 from edgewright.api.edgedeviceset import EdgeDeviceGroup, EdgeDeviceSet
+from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest, id_record
 from edgewright.api.edgeworkload import EdgeDeployment, EdgeWorkload
+from edgewright.api.edgeworkloadrevision import EdgeWorkloadRevision
 from edgewright.controllers.edgedevice.claims import Claims
 from edgewright.controllers.edgedevice.decisions import OURS, held_until, labels_of, needs_claim, status_of
 from edgewright.controllers.ledger import Ledger
@@ -23,7 +28,7 @@ from edgewright.runtime import logs
 from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.controller import DONE, For, Maps, Result, requeue_after
-from edgewright.runtime.errors import NotFound
+from edgewright.runtime.errors import AlreadyExists, NotFound
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Key
 from edgewright.runtime.patches import merge_diff
@@ -34,6 +39,8 @@ _log = logs.get("controllers.edgedevice")
 NAMESPACE: Final = "edge-namespace"
 """The index of workloads, sets and devices by namespace."""
 _SET: Final = "edge-set"
+_ID: Final = "edge-request-id"
+_OWNER: Final = "edge-revision-owner"
 _WORKERS: Final = 4
 
 
@@ -44,6 +51,9 @@ class EdgeDevices:
         self._settings = settings
         self._clock = clock
         self._api = manager.client.of(EdgeDevice)
+        self._requests_api = manager.client.of(EdgeDeviceSignedRequest)
+        self._requests = manager.cache(EdgeDeviceSignedRequest)
+        self._requests.add_index(_ID, _id_of)
         self.devices = Ledger(manager.cache(EdgeDevice))
         self.workloads: tuple[Cache[Any], ...] = (manager.cache(EdgeWorkload), manager.cache(EdgeDeployment))
         self.sets: tuple[Cache[Any], ...] = (manager.cache(EdgeDeviceSet), manager.cache(EdgeDeviceGroup))
@@ -51,6 +61,8 @@ class EdgeDevices:
             manager.client, clock, storage_class=settings.bucket_class, recheck=settings.timing.recheck
         )
         self.devices.cache.add_index(_SET, _set_of)
+        self._revisions = manager.cache(EdgeWorkloadRevision)
+        self._revisions.add_index(_OWNER, lambda each: (workload_of(each),))
         for cache in (self.devices.cache, *self.workloads, *self.sets):
             cache.add_index(NAMESPACE, lambda each: (each.metadata.namespace,))
 
@@ -72,6 +84,12 @@ class EdgeDevices:
             if listed or selects(workload.spec, device):
                 yield device.key
 
+    def _served(self, workload: EdgeWorkload) -> EdgeWorkload:
+        """The workload as devices can get it; only one that is wrong and has a rollout is asked for its revisions."""
+        if workload.spec.rollout is None:
+            return workload
+        return served(workload, by_workload(self._revisions.by(_OWNER, owner(workload))).get(owner(workload), []))
+
     def members_of(self, found: EdgeDeviceSet) -> Iterator[Key]:
         """The devices that are members of a set."""
         return (device.key for device in self.devices.cache.by(_SET, found.key))
@@ -84,7 +102,7 @@ class EdgeDevices:
         if device.deleting:
             return await self._let_go(device)
         here = [each for cache in self.workloads for each in cache.by(NAMESPACE, key.namespace)]
-        workloads = workloads_of(device, here)
+        workloads = workloads_of(device, map(self._served, here))
         labels = labels_of(device, workloads)
         change = merge_diff({"labels": device.metadata.labels}, {"labels": labels})
         if change:
@@ -111,6 +129,7 @@ class EdgeDevices:
         left = wait - (self._clock.now() - since).total_seconds()
         if left > 0:
             return requeue_after(left)
+        await self._bury(device)
         kept = [name for name in device.metadata.finalizers if name not in OURS]
         patch = {"metadata": {"finalizers": kept}}
         try:
@@ -119,6 +138,21 @@ class EdgeDevices:
             return DONE
         _log.info("device deleted", device=str(device.key), told=False)
         return DONE
+
+    async def _bury(self, device: EdgeDevice) -> None:
+        """Records that the device was decommissioned: it was not told, and is when it comes back."""
+        record = id_record(self._requests.by(_ID, device.metadata.name))
+        if record is None:
+            if not without_device(device):
+                with suppress(AlreadyExists):
+                    await self._requests_api.create(tombstone_of(device, device.metadata.namespace))
+        elif not (record.spec.denied and record.spec.decommissioned):
+            version = record.metadata.resource_version
+            await self._requests_api.patch(record.key, {"spec": DECOMMISSIONED}, resource_version=version)
+
+
+def _id_of(request: EdgeDeviceSignedRequest) -> tuple[str]:
+    return (request.metadata.name,)
 
 
 def _set_of(device: EdgeDevice) -> Iterator[Key]:
@@ -136,6 +170,16 @@ def _concerns_us(change: Change[EdgeDevice]) -> bool:
     return (
         old.status.hardware != new.status.hardware
         or old.status.data_obc != new.status.data_obc
+        or _standing(old) != _standing(new)
         or [each.name for each in old.status.workloads] != [each.name for each in new.status.workloads]
         or [each.name for each in old.status.deployments] != [each.name for each in new.status.deployments]
+    )
+
+
+def _standing(device: EdgeDevice) -> tuple[object, ...]:
+    """What its condition Ready follows from."""
+    status = device.status
+    return (
+        [(each.type, each.status, each.message) for each in status.conditions],
+        [each.phase for each in status.known_workloads],
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from edgewright.api.edgedevice import FINALIZERS, MEMBER_OF, SIGNED_REQUEST, EdgeDevice, EdgeDeviceSpec
 from edgewright.api.edgedevicesignedrequest import (
+    ADMITTED,
+    REGISTRATION,
     EdgeDeviceSignedRequest,
     EdgeDeviceSignedRequestStatus,
     RequestCondition,
@@ -19,9 +19,6 @@ from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Key, ObjectMeta
 
 _log = logs.get("controllers.edgedevice")
-
-ADMITTED: Final = "edgewright.dev/admitted"
-"""Annotation of a request whose EdgeDevice was made: it is not made again when somebody deletes that."""
 
 
 class SignedRequests:
@@ -43,7 +40,7 @@ class SignedRequests:
         if request is None or request.deleting:
             return DONE
         problem = ""
-        if request.spec.approved and ADMITTED not in request.metadata.annotations:
+        if request.spec.approved and not request.spec.denied and ADMITTED not in request.metadata.annotations:
             problem = await self._admit(request)
             if not problem:
                 patch = {"metadata": {"annotations": {ADMITTED: request.spec.target_namespace}}}
@@ -59,11 +56,13 @@ class SignedRequests:
         labels = {SIGNED_REQUEST: "true"}
         if request.spec.target_set:
             labels[MEMBER_OF] = request.spec.target_set
+        came_with = request.metadata.annotations.get(REGISTRATION, "")
         device = EdgeDevice(
             metadata=ObjectMeta(
                 name=request.metadata.name,
                 namespace=request.spec.target_namespace,
                 labels=labels,
+                annotations={REGISTRATION: came_with} if came_with else {},
                 finalizers=FINALIZERS,
             ),
             spec=EdgeDeviceSpec(request_time=self._clock.now().replace(microsecond=0)),
@@ -80,6 +79,7 @@ class SignedRequests:
 
 def status_of(request: EdgeDeviceSignedRequest, problem: str = "") -> EdgeDeviceSignedRequestStatus:
     """What the request says of itself, in the published form."""
+    problem = problem or (request.spec.reason or "denied" if request.spec.denied else "")
     phase = "declined" if problem else "approved" if request.spec.approved else "pending"
     conditions = tuple(
         RequestCondition(

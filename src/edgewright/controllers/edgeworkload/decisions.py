@@ -11,12 +11,18 @@ import msgspec
 from edgewright.api.edge_rules import problem_of
 from edgewright.api.edgedevice import DEPLOYING, DeviceWorkload, EdgeDevice
 from edgewright.api.edgeworkload import ACCEPTED, EdgeWorkload, EdgeWorkloadStatus
+from edgewright.api.edgeworkload_rollout import ROLLED_OUT
+from edgewright.api.problem import Problem
+from edgewright.controllers.edgeworkload.progress import STOPPED, is_stopped, outcome_of, rolled_out, rollout_status
+from edgewright.controllers.edgeworkload.staging import Decision
+from edgewright.controllers.edgeworkload.steps import problem_of_rollout
 from edgewright.controllers.eras import conflict_shown
 from edgewright.runtime.conditions import (
     Outcome,
     condition,
     done,
     progressing,
+    remove,
     retrying,
     set_condition,
     stuck,
@@ -25,17 +31,25 @@ from edgewright.runtime.conditions import (
 from edgewright.runtime.objects import Resource
 
 RUNNING: Final = "Running"
-BAD: Final = frozenset({"Invalid", "Conflict", "LeftOut", "NotRunning", "OlderObjectCounts"})
+BAD: Final = frozenset({"Invalid", "Conflict", "LeftOut", "NotRunning", "OlderObjectCounts", STOPPED})
 """The reasons that are told as warnings."""
 _NAMED: Final = 5
 
 
 def status_of(
-    workload: EdgeWorkload, devices: Sequence[EdgeDevice], *, winner: Resource | None, now: datetime
+    workload: EdgeWorkload,
+    devices: Sequence[EdgeDevice],
+    *,
+    winner: Resource | None,
+    now: datetime,
+    staging: Decision | None = None,
 ) -> EdgeWorkloadStatus:
-    """The status of a workload that selects these devices; `winner` is the older object that counts in its place."""
+    """The status of a workload that selects these devices; `winner` is the older object that counts in its place.
+
+    `staging` says where its rollout stands; None where it cannot be acted on.
+    """
     generation = workload.metadata.generation
-    problem = problem_of(workload)
+    problem = problem_to_show(workload)
     conditions = conflict_shown(workload.status.conditions, winner, generation=generation, now=now)
     accepted = (
         condition(ACCEPTED, "True", "Valid", "the workload can be sent to devices", generation=generation)
@@ -52,14 +66,28 @@ def status_of(
         outcome = stuck("Conflict", f"{winner.kind.kind} {winner.metadata.name} is older and counts")
     else:
         outcome = _outcome(entries, running)
+    rollout = None if staging is None else rollout_status(workload, staging, len(devices))
+    if rollout is None or staging is None:
+        rollout = workload.status.rollout if workload.spec.rollout is not None else None
+        conditions = conditions if workload.spec.rollout is not None else remove(conditions, ROLLED_OUT)
+    else:
+        rolled = rolled_out(rollout, stopped=is_stopped(staging), generation=generation)
+        conditions = set_condition(conditions, rolled, now=now)
+        outcome = (outcome_of(rolled) or outcome) if outcome.reason != "LeftOut" else outcome
     return msgspec.structs.replace(
         workload.status,
         devices=len(entries),
         running=running,
         progress=f"{running}/{len(entries)}",
+        rollout=rollout,
         conditions=with_outcome(conditions, outcome, generation=generation, now=now),
         observed_generation=generation,
     )
+
+
+def problem_to_show(workload: EdgeWorkload) -> Problem | None:
+    """The first thing that keeps the workload, or its rollout, from being acted on."""
+    return problem_of(workload) or problem_of_rollout(workload.spec.rollout)
 
 
 def _outcome(entries: Sequence[tuple[EdgeDevice, DeviceWorkload | None]], running: int) -> Outcome:
@@ -69,7 +97,7 @@ def _outcome(entries: Sequence[tuple[EdgeDevice, DeviceWorkload | None]], runnin
     if left_out:
         return retrying("LeftOut", _some(left_out))
     down = [
-        f"{device.metadata.name}: {entry.phase}"
+        f"{device.metadata.name}: {entry.standing}"
         for device, entry in entries
         if entry is not None and entry.phase not in {RUNNING, DEPLOYING, ""}
     ]

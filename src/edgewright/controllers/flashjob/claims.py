@@ -20,10 +20,12 @@ from edgewright.api.flashjob import FlashJob, FlashJobSpec
 from edgewright.controllers.flashjob.admission import Held, Wish
 from edgewright.controllers.flashjob.context import ANY_JOB, BY_CLAIM, Context
 from edgewright.controllers.flashjob.events import telling
+from edgewright.controllers.flashjob.limits import groups_of, owner_of
 from edgewright.controllers.flashjob.manifests import endpoint_of
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need
-from edgewright.controllers.flashjob.reasons import Reason, fetch_failed
+from edgewright.controllers.flashjob.reasons import Reason
+from edgewright.controllers.flashjob.starts import Starts
 from edgewright.runtime.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
 from edgewright.runtime.objects import Key
 
@@ -43,30 +45,12 @@ class Refused:
 
 
 class Claims:
-    """The claims on all Devices, as new as this process can know them."""
+    """The claims on all Devices: those of the cache, which knew all when this process began to work, and our own."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._settled = False
-        self._settling = asyncio.Lock()
         self._refused: dict[str, dict[str, tuple[float, Refused]]] = {}
         """By the uid of the job and the name of the Device: until when it is left alone."""
-
-    async def settle(self, job: FlashJob) -> None:
-        """Makes sure, once, that no claim is unknown that the process before us wrote; `job` is who asks first.
-
-        Caches are filled before this process leads and may be behind when it begins to; from then on nobody else writes
-        claims, and what we write is known.
-        """
-        async with self._settling:
-            if self._settled:
-                return
-            with telling(self._context.recorder, job, fetch_failed(Device.kind)):
-                async for page in self._context.client.of(Device).pages():
-                    for device in page.items:
-                        if device.status.claim is not None:
-                            self._context.devices.wrote(device)
-            self._settled = True
 
     def known(self, job_uid: str = ANY_JOB) -> list[Held]:
         """Every claim on every Device, or those of one job."""
@@ -128,8 +112,11 @@ class Claims:
             change = {"claim": {"notBefore": None}}
         else:
             moment = now.replace(microsecond=0)
+            owner = owner_of(job)
             claim = Claim(
                 job=reference_to(job),
+                rollout=owner.uid if owner is not None else "",
+                before=_known(standing).status.firmware,
                 uuid=standing.uuid,
                 state=state_of(job.spec),
                 since=moment,
@@ -208,7 +195,7 @@ async def _each(names: Iterable[str], one: Callable[[str], Awaitable[T]]) -> dic
     return done
 
 
-def wishes_of(job: FlashJob, standings: Iterable[DeviceStanding]) -> list[Wish]:
+def wishes_of(job: FlashJob, standings: Iterable[DeviceStanding], starts: Starts | None = None) -> list[Wish]:
     """What the job would start now: devices that it has claimed first, so that nobody else waits for them in vain.
 
     Those whose Services got no address come last: they have had a place, and would only keep it from others.
@@ -223,8 +210,17 @@ def wishes_of(job: FlashJob, standings: Iterable[DeviceStanding]) -> list[Wish]:
             waited = standing.claim is not None and standing.claim.waits > 0
             devices = new if standing.need is Need.START else set_aside if waited else claimed
             devices[standing.device.metadata.name] = standing.device
+    owner, rollout = owner_of(job), starts.rollout(job) if starts is not None else None
     return [
-        Wish(device=name, job=reference, endpoint=normalize_endpoint(endpoint_of(job.spec, device)), limit=limit)
+        Wish(
+            device=name,
+            job=reference,
+            endpoint=normalize_endpoint(endpoint_of(job.spec, device)),
+            limit=limit,
+            rollout=owner.uid if owner is not None else "",
+            groups=groups_of(rollout, device) if rollout is not None else (),
+            barred=starts.barred(job, device) if starts is not None else None,
+        )
         for devices in (claimed, new, set_aside)
         for name, device in devices.items()
     ]

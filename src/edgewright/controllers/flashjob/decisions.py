@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -22,6 +22,7 @@ from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.outcomes import (
     attempt_of,
     claim_of,
+    flasher_failed,
     next_attempt,
     recorded,
     report_of,
@@ -31,6 +32,7 @@ from edgewright.controllers.flashjob.outcomes import (
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.objects import Resource
 
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _NO_DEADLINE: Final = 86_400
 """For a Pod whose active deadline somebody took away, in seconds."""
 
@@ -55,7 +57,10 @@ class Situation:
     accepted: bool = True
     """Whether the job's spec, as it is now, and the address of the device can be acted on."""
     held: bool = False
-    """Whether nothing may be started now, because another operator works on the same devices."""
+    """Whether nothing may be started now: another operator works on the same devices, the fleet is frozen, or the job's
+    rollout stopped."""
+    until: datetime | None = None
+    """When the window closes in which the device may be started."""
     pod: Pod | None = None
     """What has the name of the claim's Pod, whoever made it."""
     service: Service | None = None
@@ -277,7 +282,10 @@ def life_of(pod: Pod, situation: Situation) -> Life:
     if lost:
         return Life(report_of(pod, lost=lost), lost=True)
     start_by = created + deadline
-    return Life(until=overdue if pod.began or now >= start_by else start_by)
+    until = overdue if pod.began or now >= start_by else start_by
+    failed = flasher_failed(pod)
+    waited = until if failed is None else failed + timedelta(seconds=timing.failure_grace)
+    return Life(until=min(until, waited) if now < waited else until)
 
 
 def _ending(pod: Pod, life: Life) -> Iterator[Action]:
@@ -297,6 +305,13 @@ def _never_started(pod: Pod, now: datetime) -> bool:
     return now >= pod.metadata.creation_timestamp + timedelta(seconds=pod.spec.active_deadline_seconds)
 
 
+def _waited_in_vain(pod: Pod, situation: Situation) -> bool:
+    """Whether a flasher of others has failed, and the device has had time to show what it was given all the same."""
+    failed = flasher_failed(pod)
+    grace = timedelta(seconds=situation.settings.timing.failure_grace)
+    return failed is not None and situation.now >= failed + grace
+
+
 # --- the claim ------------------------------------------------------------------------------------------------------
 
 
@@ -314,8 +329,10 @@ def _under_way(claim: Claim, pod: Pod, life: Life, situation: Situation) -> Iter
     elif life.ask or called_off(situation):
         yield from _ending(pod, life)
     elif _never_started(pod, situation.now) and not pod.deleting:
-        yield GiveUp(pod, pod.why_waiting() or "its node or the scheduler did not say why")
+        yield GiveUp(pod, pod.why_waiting() or "its status does not say why: see the Events of the Pod")
         yield EndPod(pod)
+    elif _waited_in_vain(pod, situation) and not pod.deleting:
+        yield EndPod(pod)  # what waits next to it asks the device a last time, and reports that
 
 
 def _after(claim: Claim, report: Report, situation: Situation, pod: Pod | None = None) -> Record | Retry:
@@ -339,6 +356,9 @@ def _not_started(claim: Claim, situation: Situation, *, busy: bool) -> Iterator[
     if job is None or not wanted(claim, situation) or not situation.accepted or job.spec.paused or situation.held:
         yield Release()
         return
+    if _given_back(claim, job, situation.settings) <= situation.now:
+        yield _give_back(claim)
+        return
     if claim.not_before is not None or busy:
         return  # `job_loop` lets it go on when its time has come; or another Pod still has the device
     if situation.pod is not None:
@@ -356,6 +376,23 @@ def _not_started(claim: Claim, situation: Situation, *, busy: bool) -> Iterator[
         yield CreatePod(service.external_address)
     elif not service.deleting and _time_for_address(service, job, situation.now) <= 0:
         yield NoAddress(service, set_aside(claim, now=situation.now, timing=situation.settings.timing))
+
+
+def _given_back(claim: Claim, job: FlashJob, settings: Settings) -> datetime:
+    """When a claim that has no Pod is given back: it has kept others from the device for long enough."""
+    wait = timedelta(seconds=max(settings.timing.longest_wait, job.spec.timeout if claim.not_before is None else 0))
+    if claim.attempt > 1:
+        return _NEVER if claim.not_before is None else claim.not_before + wait
+    return claim.since + wait if claim.waits and claim.since is not None else _NEVER
+
+
+def _give_back(claim: Claim) -> Release | Record:
+    """Frees a claim that cannot go on; one of which an attempt was made ends as that did."""
+    if claim.attempt == 1:
+        return Release()
+    why = f"; {claim.waits_for}" if claim.waits_for else ""
+    message = f"attempt {claim.attempt} could not be started for too long{why}; the one before: {claim.last_message}"
+    return Record(claim, Report(outcome=Outcome.FAILED, message=message))
 
 
 def in_the_way(obj: Resource) -> str:
@@ -377,6 +414,11 @@ def _waits(claim: Claim, situation: Situation) -> Iterator[float]:
     if claim.not_before is None and any(mark and mark != situation.device.metadata.name for mark in marks):
         # Something of ours has a name that this claim needs; that it goes is told to the other Device only.
         yield situation.settings.timing.recheck
+    bound = _given_back(claim, situation.job, situation.settings) if situation.job is not None else _NEVER
+    if situation.now < bound < _NEVER:
+        yield (bound - situation.now).total_seconds()
+    if situation.until is not None and situation.until > situation.now:
+        yield (situation.until - situation.now).total_seconds()
     service, job = situation.service, situation.job
     if service is not None and job is not None and not service.external_address:
         left = _time_for_address(service, job, situation.now)

@@ -19,7 +19,7 @@ from edgewright.api.flashjob import FlashJob, FlashJobSpec
 from edgewright.api.node import Node
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.controllers.flashjob.context import BY_CLAIM, BY_DEVICE, Context
+from edgewright.controllers.flashjob.context import BY_CLAIM, Context, marked_for, with_one
 from edgewright.controllers.flashjob.decisions import (
     Action,
     Adopt,
@@ -48,6 +48,7 @@ from edgewright.controllers.flashjob.manifests import (
     endpoint_of,
     firmware_of,
     made_for,
+    overrides,
     pod_for,
     pod_key,
     service_for,
@@ -57,6 +58,8 @@ from edgewright.controllers.flashjob.names import device_name
 from edgewright.controllers.flashjob.outcomes import claim_of, record, retried, set_aside
 from edgewright.controllers.flashjob.predecessor import Predecessor
 from edgewright.controllers.flashjob.reasons import Reason, creation_failed, fetch_failed, removal_failed
+from edgewright.controllers.flashjob.starts import Starts
+from edgewright.controllers.flashjob.triggers import claimed_for, every_claimed
 from edgewright.controllers.flashjob.validation import problems
 from edgewright.controllers.ledger import Ledger
 from edgewright.runtime import logs
@@ -97,6 +100,7 @@ class Flashes:
 
     def __init__(self, context: Context, *, predecessor: Predecessor | None = None) -> None:
         self._context = context
+        self._starts = Starts(context)
         self._predecessor = predecessor
         self._read: dict[str, _Reading] = {}
         self._digests: dict[str, tuple[tuple[str, bool], str]] = {}
@@ -108,22 +112,23 @@ class Flashes:
         device = self._context.devices.get(key)
         if not pods and not services and (device is None or device.status.claim is None):
             return DONE
-        if not self._context.devices.confirmed(key):
-            # Whoever worked before us may have written what our cache has not seen: an outcome, most of all.
-            seen = device or Device(metadata=ObjectMeta(name=key.name))
-            device = await self._fetch(self._context.devices, key, about=seen)
+        orphan = Device(metadata=ObjectMeta(name=key.name))
+        if device is None:
+            # What is marked for it may be ended. That it is gone, is asked of the server: its cache may be behind.
+            device = await self._fetch(self._context.devices, key, about=orphan)
             if device is not None:
                 self._context.devices.wrote(device)
         if device is None:
-            orphan = Device(metadata=ObjectMeta(name=key.name))
             situation = Situation(device=orphan, pods=pods, services=services, **self._moment())
             return await self._act(situation, decide_orphans)
+        if device.status.claim is not None and not self._context.watches(device.status.claim.job.namespace):
+            return DONE  # an operator of another namespace has it
         return await self._act(await self._situation(device), decide)
 
     # --- seeing ----------------------------------------------------------------------------------------------------
 
     def _marked(self, device: str) -> tuple[tuple[Pod, ...], tuple[Service, ...]]:
-        return _newest(self._context.pods, device), _newest(self._context.services, device)
+        return marked_for(self._context.pods, device), marked_for(self._context.services, device)
 
     def _moment(self) -> dict[str, Any]:
         return {"now": self._context.clock.now(), "settings": self._context.settings}
@@ -131,26 +136,24 @@ class Flashes:
     async def _situation(self, device: Device) -> Situation:
         claim = device.status.claim
         job = None if claim is None else await self._job(claim.job, device)
-        if claim is not None:
-            # So with these: an ended Pod, or a Service with its address, may be those of an earlier attempt.
-            await self._vouch(self._context.pods, pod_key(claim), about=job or device)
-            await self._vouch(self._context.services, service_key(claim), about=job or device)
         pods, services = self._marked(device.metadata.name)
         strangers = frozenset([pod.metadata.uid for pod in pods if await self._strange(pod, device)])
         if claim is None:
             return Situation(device=device, pods=pods, services=services, strangers=strangers, **self._moment())
         pod, service = self._context.pods.get(pod_key(claim)), self._context.services.get(service_key(claim))
         held = pod is None and self._predecessor is not None and await self._predecessor.blocks() is not None
+        stopped = pod is None and job is not None and self._starts.stop(job, self._context.clock.now()) is not None
         return Situation(
             device=device,
             job=job,
             named=job is not None and claim.uuid in self._reading(job).uuids,
             accepted=job is not None and self._acceptable(job, device),
-            held=held,
+            held=held or stopped,
+            until=self._starts.closes(job, self._context.clock.now()) if job is not None and pod is None else None,
             pod=pod,
             service=service,
-            pods=_with(pods, pod, device),
-            services=_with(services, service, device),
+            pods=with_one(pods, pod, device),
+            services=with_one(services, service, device),
             strangers=strangers,
             **self._moment(),
         )
@@ -183,21 +186,12 @@ class Flashes:
         with telling(self._context.recorder, about, fetch_failed(ledger.cache.kind)):
             return await ledger.cache.fetch(key)
 
-    async def _vouch(self, ledger: Ledger[R], key: Key, *, about: Resource) -> None:
-        """Asks the server, once, for an object that a process before us made and may have replaced or ended since."""
-        seen = ledger.get(key)
-        if seen is None or ledger.confirmed(key):
-            return
-        found = await self._fetch(ledger, key, about=about)
-        if found is None:
-            ledger.deleted(seen)
-        else:
-            ledger.wrote(found)
-
     def _acceptable(self, job: FlashJob, device: Device) -> bool:
         """Whether the spec as it is now can be acted on, and a flash Pod be sent to where the device is by now."""
         where = endpoint_of(job.spec, device)
-        return self._reading(job).accepted and not endpoint_problem(where, local=self._context.settings.local)
+        allowed = not overrides(job.spec, device) and self._starts.not_allowed(job, device) is None
+        known = self._reading(job).accepted
+        return allowed and known and not endpoint_problem(where, local=self._context.settings.local)
 
     def _reading(self, job: FlashJob) -> _Reading:
         metadata = job.metadata
@@ -231,7 +225,10 @@ class Flashes:
                     self._context.services, Service, _service(situation, self._context), situation
                 )
             case CreatePod(address):
-                return await self._create(self._context.pods, Pod, self._pod(situation, address), situation)
+                # What was stopped since this was decided gives its claim back in the next pass.
+                stopped = self._starts.stop(_job(situation), self._context.clock.now()) is not None
+                pod = None if stopped else self._pod(situation, address)
+                return pod is not None and await self._create(self._context.pods, Pod, pod, situation)
             case NoAddress():
                 return await self._set_aside(action, situation)
             case Release():
@@ -299,6 +296,8 @@ class Flashes:
             self._context.pods.wrote(found)
             return False
         await self._write(situation, lambda device: msgspec.structs.replace(device.status, claim=None))
+        if claim.waits:
+            self._context.rest(claim, situation.device.metadata.name)
         return True
 
     async def _set_aside(self, action: NoAddress, situation: Situation) -> bool:
@@ -336,13 +335,23 @@ class Flashes:
         firmware = firmware_of(pod) if pod else spec.firmware
         if isinstance(action, Retry):
             claim = action.claim
+            if pod is not None:
+                claim = msgspec.structs.replace(claim, last_started=pod.metadata.creation_timestamp)
             await self._write(situation, lambda device: retried(device, claim, report, firmware=firmware, now=now))
         else:
             forced = pod.variable(Variable.FORCE) == "true" if pod else bool(spec.force)
             await self._write(
                 situation,
                 lambda device: record(
-                    device, action.claim, report, firmware=firmware, forced=forced, now=now, living=self._context.lives
+                    device,
+                    action.claim,
+                    report,
+                    firmware=firmware,
+                    forced=forced,
+                    now=now,
+                    living=self._context.keeps,
+                    made=pod.metadata.creation_timestamp if pod else None,
+                    quarantine_after=self._context.quarantine_after(action.claim.rollout),
                 ),
             )
             self._note_digest(action.claim, report, forced=forced)
@@ -435,6 +444,8 @@ def add_flashes(manager: Manager, context: Context, *, predecessor: Predecessor 
         Maps(context.pods.cache, _device_of),
         Maps(context.services.cache, _device_of),
         Maps(context.jobs, lambda job: _claimed_by(job, context), when=intent_changed),
+        Maps(context.rollouts, lambda rollout: claimed_for(rollout, context), when=intent_changed),
+        Maps(context.fleets, lambda fleet: every_claimed(fleet, context), when=intent_changed),
         workers=WORKERS,
     )
 
@@ -472,17 +483,3 @@ def _claim(situation: Situation) -> Claim:
 def _job(situation: Situation) -> FlashJob:
     assert situation.job is not None, "nothing is made without a job"  # noqa: S101
     return situation.job
-
-
-def _newest(ledger: Ledger[R], device: str) -> tuple[R, ...]:
-    """What is marked for a device, as new as we know it, without what is known to be gone."""
-    found = (ledger.get(obj.key) for obj in ledger.cache.by(BY_DEVICE, device))
-    return tuple(obj for obj in found if obj is not None)
-
-
-def _with(objects: tuple[R, ...], one: R | None, device: Device) -> tuple[R, ...]:
-    """The objects and that one, where it is marked for the same device and not among them yet."""
-    marked = one is not None and one.metadata.annotations.get(Mark.DEVICE) == device.metadata.name
-    if one is None or not marked or any(one.key == each.key for each in objects):
-        return objects
-    return (*objects, one)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from edgewright.api.device import MAX_TYPE, Device, DeviceSpec
 from edgewright.api.flashjob import FINALIZER, FINALIZERS, DeviceState, FlashJob, FlashJobStatus
-from edgewright.controllers.flashjob.admission import Admission, ForeignFlash, Wait, Wish, admit
+from edgewright.controllers.flashjob.admission import Admission, ForeignFlash, Wish, admit
 from edgewright.controllers.flashjob.claims import Claims, Refused, lingering, wishes_of
 from edgewright.controllers.flashjob.context import Context, by_device, of_job
 from edgewright.controllers.flashjob.events import tell_lost, telling
@@ -24,21 +24,27 @@ from edgewright.controllers.flashjob.predecessor import Estate, Meant, Predecess
 from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, standing_of, survey, waits_of
 from edgewright.controllers.flashjob.reasons import WARNINGS, Reason
 from edgewright.controllers.flashjob.secrets import Secrets
+from edgewright.controllers.flashjob.starts import Starts
 from edgewright.controllers.flashjob.status import Hold, status_of
 from edgewright.controllers.flashjob.triggers import (
     asked_or_wiped,
+    every_job,
     is_gone,
     jobs_of,
+    jobs_of_rollout,
+    limited_jobs,
     tells_something,
     waiting_for_room,
 )
 from edgewright.controllers.flashjob.validation import in_a_sentence, problems
+from edgewright.controllers.flashjob.waits import Wait
 from edgewright.controllers.ledger import Ledger
 from edgewright.runtime import logs
 from edgewright.runtime.controller import Controller, For, Maps, Owns, Result, requeue_after
 from edgewright.runtime.errors import AlreadyExists, Conflict, NotFound
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Key, ObjectMeta
+from edgewright.runtime.predicates import intent_changed
 
 _log = logs.get("controllers.flashjob.jobs")
 
@@ -46,6 +52,8 @@ PASS_EVERY: Final = 0.2
 """Seconds from one pass over a job to the next: its devices change far more often than it has to be looked at."""
 MAX_CLAIMS: Final = 200
 """How many devices are claimed in one pass; the next one goes on."""
+_UNTOLD: Final = frozenset({Wait.BUDGET, Wait.NAMESPACE, Wait.POD})
+"""What may come about without that anybody tells the job."""
 _LARGE: Final = 2000
 """Beyond so many devices a pass takes long, and comes less often."""
 _HEAVY: Final = 200
@@ -103,6 +111,7 @@ class Jobs:
         self._jobs = Ledger(context.jobs)
         self._memory: dict[Key, _Memory] = {}
         self._predecessor = predecessor
+        self._starts = Starts(context)
         self._claims = Claims(context)
         self._claiming = asyncio.Lock()
         self._secrets = Secrets(context.client, context.clock, every=self._timing.recheck)
@@ -116,6 +125,7 @@ class Jobs:
                 self._predecessor.forget(gone.uid)
                 self._claims.forget(gone.uid)
                 self._context.metrics.forget(gone.uid)
+            self._context.note_limited(key, (), ())
             return None
         known = self._jobs.get(key)
         job = known if known is not None and known.metadata.uid == cached.metadata.uid else cached
@@ -161,18 +171,24 @@ class Jobs:
     async def _start(self, this: _Pass) -> None:
         """Claims what may start now; where something keeps the whole job from it, that is said instead."""
         job = this.job
-        wishes = wishes_of(job, this.standings)
+        wishes = wishes_of(job, this.standings, self._starts)
+        stop = self._starts.stop(job, this.snapshot.now) if wishes else None
+        if stop is not None:
+            self._hold_up(this, Hold(reason=stop.reason, message=stop.message), stop.message, stop.wait)
+            if stop.until is not None:
+                this.within((stop.until - this.snapshot.now).total_seconds())
+            return
         if job.spec.paused and (wishes or any(each.device is None for each in this.standings)):
             hold = Hold(reason=Reason.PAUSED, message="paused: no further device is started")
             self._hold_up(this, hold, "paused", Wait.PAUSED)
             return
         if not wishes:
+            self._context.note_limited(job.key, (), ())
             return
         refused = self._claims.refused(job.metadata.uid)
         if refused:
             this.within(self._timing.recheck)
             wishes = [wish for wish in wishes if wish.device not in refused]
-        await self._claims.settle(job)
         admission = self._admit(this, wishes)
         this.wait_for(admission, refused)
         if not admission.start:
@@ -200,10 +216,14 @@ class Jobs:
     def _admit(self, this: _Pass, wishes: Sequence[Wish], foreign: Sequence[ForeignFlash] = ()) -> Admission:
         """Which of the wishes may start, by all claims that there are now."""
         claims, uid = self._claims.known(), this.job.metadata.uid
-        left = {uid: lingering(this.snapshot, claims, uid)}
-        admission = admit(wishes, claims, now=this.snapshot.now, lingering=left, foreign=foreign)
-        if admission.unannounced:
+        now, left = this.snapshot.now, {uid: lingering(this.snapshot, claims, uid)}
+        limits = self._starts.limits_of(this.job, wishes, claims, now)
+        admission = admit(wishes, claims, now=now, lingering=left, foreign=foreign, limits=limits)
+        if admission.unannounced or not _UNTOLD.isdisjoint(admission.waits.values()):
             this.within(self._timing.recheck)
+        if admission.due is not None:
+            this.within(max(0.0, (admission.due - now).total_seconds()))
+        self._context.note_limited(this.job.key, limits, admission.waits.values())
         return admission
 
     def _hold_up(self, this: _Pass, hold: Hold, short: str, wait: Wait) -> None:
@@ -221,7 +241,7 @@ class Jobs:
             this.within(0.0)
         async with self._claiming:
             # Another job may have claimed meanwhile what forbids this: from here on none does.
-            still = self._admit(this, wishes)
+            still = self._admit(this, wishes) if self._starts.stop(this.job, self._clock.now()) is None else Admission()
             written = await self._claims.write(this.job, still.start, this.standings, now=this.snapshot.now)
         if len(still.start) < len(wishes):
             this.within(PASS_EVERY)
@@ -260,7 +280,10 @@ class Jobs:
         device = Device(
             metadata=ObjectMeta(name=device_name(spec.uuids[0])),
             # A type may be longer in a FlashJob, as published, than in a Device.
-            spec=DeviceSpec(endpoint=spec.host_endpoint, type=(spec.device or "")[:MAX_TYPE]),
+            # It belongs to nobody: the next job may find it elsewhere, as with the original operator.
+            spec=DeviceSpec(
+                endpoint=spec.host_endpoint, type=(spec.device or "")[:MAX_TYPE], allow_endpoint_override=True
+            ),
         )
         try:
             self._context.devices.wrote(await self._context.client.of(Device).create(device))
@@ -306,7 +329,7 @@ class Jobs:
     async def _let_go(self, this: _Pass, estate: Estate) -> None:
         """Takes the finalizers off a job of which nothing runs any more."""
         held = not FINALIZERS.isdisjoint(this.job.metadata.finalizers)
-        if not held or estate or await self._something_of(this.job):
+        if not held or estate or self._something_of(this.job):
             return
         if await self._predecessor.blocks() is not None:
             this.within(self._timing.recheck)
@@ -321,15 +344,14 @@ class Jobs:
         estate = await self._predecessor.look(job)
         if estate:
             return await estate.clear(job, settled=())
-        if await self._something_of(job):
+        if self._something_of(job):
             return self._timing.recheck
         await self._without_finalizers(job)
         return None
 
-    async def _something_of(self, job: FlashJob) -> bool:
+    def _something_of(self, job: FlashJob) -> bool:
         """Whether a claim, a Pod or a Service of the job is left."""
         uid = job.metadata.uid
-        await self._claims.settle(job)
         if self._claims.known(uid):
             return True
         return bool(of_job(self._context.pods, uid) or of_job(self._context.services, uid))
@@ -353,6 +375,7 @@ class Jobs:
             now=this.snapshot.now,
             hold=this.hold,
             waiting=this.waiting,
+            attestation=self._context.settings.attestation,
         )
         status = await self._predecessor.spared(job, status)
         if status != job.status:
@@ -367,7 +390,7 @@ class Jobs:
     async def _expire(self, this: _Pass, status: FlashJobStatus) -> None:
         """Deletes a job whose time after its end is over."""
         seconds = this.job.spec.ttl_seconds_after_finished
-        if seconds is None or status.completion_time is None or await self._something_of(this.job):
+        if seconds is None or status.completion_time is None or self._something_of(this.job):
             return
         left = (status.completion_time + timedelta(seconds=seconds) - this.snapshot.now).total_seconds()
         if left > 0:
@@ -411,7 +434,7 @@ class Jobs:
             observed=memory.observed,
             now=self._clock.now(),
             local=self._settings.local,
-            living=self._context.lives,
+            living=self._context.keeps,
         )
 
 
@@ -427,6 +450,10 @@ def add_jobs(manager: Manager, context: Context, predecessor: Predecessor, *, wo
         Owns(context.services.cache),
         Maps(context.pods.cache, predecessor.jobs_of),
         Maps(context.jobs, lambda job: waiting_for_room(job, context), when=is_gone),
+        Maps(context.pods.cache, lambda pod: limited_jobs(pod, context), when=is_gone),
+        Maps(context.services.cache, lambda service: limited_jobs(service, context), when=is_gone),
+        Maps(context.rollouts, lambda rollout: jobs_of_rollout(rollout, context), when=intent_changed),
+        Maps(context.fleets, lambda fleet: every_job(fleet, context), when=intent_changed),
         workers=workers,
     )
 

@@ -9,11 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from edgewright.api.device import Claim, Device, Mark
-from edgewright.api.endpoint import BadEndpoint, parse_endpoint
+from edgewright.api.endpoint import BadEndpoint, normalize_endpoint, parse_endpoint
+from edgewright.api.firmwarerollout import ROLLOUT_UID_LABEL
 from edgewright.api.flash_pod import (
+    ATTESTATION_HOST,
     FLASH_CONTAINER,
+    FLASHER_IMAGE,
+    FLASHER_WORD,
     INSPECT_CONTAINER,
     OTA_PORT,
     PULL_FOLDER,
@@ -26,7 +31,8 @@ from edgewright.api.flash_pod import (
     Variable,
     VersionPolicy,
 )
-from edgewright.api.flashjob import Exposure, FlashJob, FlashJobSpec, PodTemplate
+from edgewright.api.flashjob import Exposure, FlashJob, FlashJobSpec, PodTemplate, Toleration
+from edgewright.api.node import NODE_TAINT
 from edgewright.api.pod import Pod
 from edgewright.api.protocols import traits_of
 from edgewright.api.reference import BadReference, parse_reference
@@ -46,7 +52,10 @@ _TIGHT: Final[RawObject] = {
 }
 # The published flasher images run as root and write where they like: what they are given is what breaks none of them.
 _FOREIGN: Final[RawObject] = {"allowPrivilegeEscalation": False, "seccompProfile": {"type": "RuntimeDefault"}}
-_SELINUX_TYPES: Final = frozenset({"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
+_SELINUX_TYPES: Final = frozenset({"", "container_t"})
+"""Others confine otherwise, not more: container_kvm_t may reach /dev/kvm, container_engine_t may mount."""
+_TOLERATION: Final = Toleration(key=NODE_TAINT, operator="Exists", effect="NoSchedule")
+"""Flash Pods may run on nodes of ours, which keep all others off."""
 _VOLUMES: Final = {
     "spec.tlsSecretName": "tls",
     "spec.firmwarePullSecret": "pull",
@@ -77,13 +86,34 @@ def exposure_of(spec: FlashJobSpec, device: Device) -> Exposure:
 
 
 def endpoint_of(spec: FlashJobSpec, device: Device) -> str:
-    """Where the device is: as the job says, else as its Device does."""
-    return spec.host_endpoint or device.spec.endpoint
+    """Where the device is: as the job says, else as its Device does; a port that the job leaves out is the Device's."""
+    asked, own = spec.host_endpoint or "", device.spec.endpoint
+    if asked and own and not device.spec.allow_endpoint_override and _is_host_of(asked, own):
+        return own if normalize_endpoint(asked) != normalize_endpoint(own) else asked
+    return asked or own
+
+
+def overrides(spec: FlashJobSpec, device: Device) -> bool:
+    """Whether the job would flash a Device elsewhere than at its own address, and the Device does not allow that."""
+    asked, own = spec.host_endpoint or "", device.spec.endpoint
+    if not asked or device.spec.allow_endpoint_override or not normalize_endpoint(own):
+        return False
+    return normalize_endpoint(asked) != normalize_endpoint(own) and not _is_host_of(asked, own)
+
+
+def _is_host_of(asked: str, own: str) -> bool:
+    """Whether one is the host of the other, without its port."""
+    try:
+        one, other = parse_endpoint(normalize_endpoint(asked)), parse_endpoint(normalize_endpoint(own))
+    except BadEndpoint:
+        return False
+    return one.host == other.host and one.port is None
 
 
 def own_flasher(spec: FlashJobSpec, settings: Settings) -> bool:
     """Whether the Pod runs our flasher, not somebody else's image."""
-    return not spec.flashjob_pod_image or spec.flashjob_pod_image == settings.flasher_image
+    # By its usual name too, wherever the operator has it from: the name says which program is meant.
+    return not spec.flashjob_pod_image or spec.flashjob_pod_image in {FLASHER_IMAGE, settings.flasher_image}
 
 
 def secrets_of(spec: FlashJobSpec, device: Device, settings: Settings) -> dict[str, str]:
@@ -165,14 +195,15 @@ def pod_for(job: FlashJob, device: Device, claim: Claim, *, address: str, digest
         "activeDeadlineSeconds": deadline_of(job.spec, settings),
         "terminationGracePeriodSeconds": settings.timing.grace,
         "automountServiceAccountToken": False,
+        "tolerations": [toleration.to_raw() for toleration in (_TOLERATION, *template.tolerations)],
         "volumes": [{"name": "scratch", "emptyDir": {}}, *_secret_volumes(job.spec, device, settings)],
     }
     if template.node_selector:
         spec["nodeSelector"] = template.node_selector
-    if template.tolerations:
-        spec["tolerations"] = [toleration.to_raw() for toleration in template.tolerations]
     if template.affinity:
         spec["affinity"] = template.affinity
+    if template.service_account_name:
+        spec["serviceAccountName"] = template.service_account_name
     if template.image_pull_secrets:
         spec["imagePullSecrets"] = [secret.to_raw() for secret in template.image_pull_secrets]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -232,7 +263,8 @@ def _drops_only(value: Any) -> bool:
 
 
 def _confined(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.get("type") in {"RuntimeDefault", "Localhost"}
+    # A profile of the node may allow more than the runtime's own.
+    return isinstance(value, Mapping) and value.get("type") == "RuntimeDefault" and not value.get("localhostProfile")
 
 
 def _contained(value: Any) -> bool:
@@ -272,7 +304,8 @@ def _selector(claim: Claim) -> dict[str, str]:
 
 
 def _labels(claim: Claim) -> dict[str, str]:
-    return {**_selector(claim), Mark.JOB_UID.value: claim.job.uid}
+    labels = {**_selector(claim), Mark.JOB_UID.value: claim.job.uid}
+    return {**labels, ROLLOUT_UID_LABEL: claim.rollout} if claim.rollout else labels
 
 
 def _source_range(endpoint: str) -> str | None:
@@ -301,6 +334,7 @@ def _containers(
         return {
             "name": name,
             "image": settings.flasher_image,
+            "args": [FLASHER_WORD],
             "env": _environment({**variables, Variable.ROLE: role}),
             "volumeMounts": mounts,
             "securityContext": tightened(_TIGHT, template.security_context),
@@ -312,6 +346,9 @@ def _containers(
     else:
         published: dict[str, str] = {name: variables[name] for name in _PUBLISHED}
         published[Variable.FIRMWARE] = _pinned(job.spec.firmware, digest)
+        if settings.attestation:
+            # As Kubernetes writes it where the service is a Service of the namespace: published flashers look there.
+            published[ATTESTATION_HOST] = urlsplit(settings.attestation).hostname or ""
         main = {
             "name": FLASH_CONTAINER,
             "image": job.spec.flashjob_pod_image,
@@ -351,7 +388,9 @@ def _variables(
         Variable.VERSION_POLICY: spec.version_policy or VersionPolicy.IMAGE,
         Variable.ALLOW_INSECURE: _truth(spec.allow_insecure),
         Variable.PLAIN_REGISTRIES: ",".join(settings.plain_registries),
+        Variable.TOKEN_HOSTS: ",".join(settings.token_hosts),
         Variable.ATTESTATION: settings.attestation,
+        Variable.LOCAL: _truth(settings.local),
         Variable.VERIFY_SIGNATURE: _truth(bool(spec.signature_public_key_secret)),
     }
 

@@ -14,6 +14,7 @@ import msgspec
 
 from edgewright.api.device import (
     MAX_RECORDS,
+    QUARANTINED,
     Claim,
     Device,
     DeviceStatus,
@@ -23,6 +24,7 @@ from edgewright.api.device import (
     LastFlash,
     Mark,
 )
+from edgewright.api.firmwarerollout import ROLLOUT_UID_LABEL
 from edgewright.api.flash_pod import (
     FLASH_CONTAINER,
     INSPECT_CONTAINER,
@@ -37,6 +39,7 @@ from edgewright.api.flash_pod import (
 from edgewright.api.flashjob import FlashJob
 from edgewright.api.pod import ContainerTerminated, Pod
 from edgewright.controllers.settings import Timing
+from edgewright.runtime.conditions import TRUE, condition, remove, set_condition
 from edgewright.runtime.objects import Resource
 from edgewright.runtime.text import cut
 
@@ -48,7 +51,8 @@ _MESSAGE: Final = 2048
 _REFERENCE: Final = 1024
 _LINE: Final = 1024
 
-Living = Callable[[JobReference], bool]
+Living = Callable[[FlashRecord], bool]
+"""Whether an outcome is still needed."""
 
 
 # --- reading a Pod --------------------------------------------------------------------------------------------------
@@ -70,6 +74,7 @@ def claim_of(pod: Pod) -> Claim:
         state=metadata.annotations.get(Mark.STATE, ""),
         attempt=max(1, attempt_of(pod)),
         since=metadata.creation_timestamp,
+        rollout=metadata.labels.get(ROLLOUT_UID_LABEL, ""),
         check=pod.variable(Variable.ROLE) == Role.CHECK or pod.variable(Variable.CHECK) == "true",
     )
 
@@ -118,6 +123,16 @@ def without_flasher(pod: Pod) -> bool:
     return waits and pod.terminated(VERIFY_CONTAINER) is not None
 
 
+def flasher_failed(pod: Pod) -> datetime | None:
+    """When the flasher of others ended with an error while ours next to it still waits for the device; else None."""
+    if not any(container.name == VERIFY_CONTAINER for container in pod.spec.containers):
+        return None
+    foreign = pod.terminated(FLASH_CONTAINER)
+    if foreign is None or not (foreign.exit_code or foreign.signal) or pod.terminated(VERIFY_CONTAINER) is not None:
+        return None
+    return foreign.finished_at
+
+
 def _report_in(ended: ContainerTerminated | None) -> Report | None:
     report = decode_report(ended.message) if ended is not None else None
     if report is not None and report.outcome is Outcome.NOT_FOUND:
@@ -164,6 +179,8 @@ def next_attempt(job: FlashJob, claim: Claim, report: Report, *, now: datetime, 
     worth = report.outcome.worth_another_try or report.outcome is Outcome.CANCELLED
     if not worth or claim.attempt >= job.spec.attempts:
         return None
+    if claim.since is not None and now - claim.since >= timedelta(seconds=timing.longest_claim):
+        return None
     return msgspec.structs.replace(
         claim,
         attempt=claim.attempt + 1,
@@ -171,7 +188,18 @@ def next_attempt(job: FlashJob, claim: Claim, report: Report, *, now: datetime, 
         last_message=cut(f"{report.outcome}: {report.message}", _MESSAGE),
         waits=0,
         waits_for="",
+        check=claim.check or _may_have_it(job, report),
     )
+
+
+def _may_have_it(job: FlashJob, report: Report) -> bool:
+    """Whether the device may run what the job wants by this attempt although nobody saw it.
+
+    A flasher that was killed has told what it began. Only where the device ran another version before: else its answer
+    would prove nothing.
+    """
+    before = report.version_before.strip()
+    return report.written and bool(before) and before not in {job.spec.version, report.image_version}
 
 
 def set_aside(claim: Claim, *, now: datetime, timing: Timing, why: str = "") -> Claim:
@@ -200,11 +228,21 @@ def retried(device: Device, claim: Claim, report: Report, *, firmware: str, now:
 
 
 def record(
-    device: Device, claim: Claim, report: Report, *, firmware: str, forced: bool, now: datetime, living: Living
+    device: Device,
+    claim: Claim,
+    report: Report,
+    *,
+    firmware: str,
+    forced: bool,
+    now: datetime,
+    living: Living,
+    made: datetime | None = None,
+    quarantine_after: int = 0,
 ) -> DeviceStatus:
     """The Device's status with the final outcome of a claim; the claim, where the Device has it, is free.
 
-    `firmware` is the reference that was flashed, `forced` whether the flasher was told to flash what was current.
+    `firmware` is the reference that was flashed, `forced` whether the flasher was told to flash what was current,
+    `made` when the Pod was; so many failures in a row put the Device into quarantine.
     """
     status = _learnt(device.status, report)
     last = _last_flash(claim, report, firmware=firmware, now=now)
@@ -220,6 +258,10 @@ def record(
         attempts=claim.attempt,
         forced=forced,
         time=now,
+        started=claim.since,
+        last_started=made or claim.last_started,
+        rollout=claim.rollout,
+        before=_before(device.status, status, claim, report),
     )
     status = msgspec.structs.replace(status, last_flash=last, records=_records(status.records, new, now, living))
     if report.outcome.good:
@@ -228,9 +270,36 @@ def record(
         same = before is not None and before.digest == proven.digest
         previous = status.previous_firmware if same or before is None else before
         status = msgspec.structs.replace(status, firmware=proven, previous_firmware=previous)
+    status = _counted(status, device.metadata.generation, report, quarantine_after, now)
     if status.claim is not None and _same(status.claim, claim):
         status = msgspec.structs.replace(status, claim=None)
     return status
+
+
+def _before(known: DeviceStatus, learnt: DeviceStatus, claim: Claim, report: Report) -> Firmware | None:
+    """What the device was proven to run before, where a flash for this claim changed it or may have."""
+    before = claim.before or known.firmware
+    if before is None or report.outcome is Outcome.ALREADY_CURRENT:
+        return None
+    changed = report.digest != before.digest if report.outcome.good else learnt.firmware is None
+    return before if changed else None
+
+
+def _counted(
+    status: DeviceStatus, generation: int, report: Report, quarantine_after: int, now: datetime
+) -> DeviceStatus:
+    """The status with another failure counted, or none any more; what was called off is neither."""
+    if report.outcome.good:
+        conditions = remove(status.conditions, QUARANTINED)
+        return msgspec.structs.replace(status, failures=0, conditions=conditions)
+    if report.outcome is Outcome.CANCELLED:
+        return status
+    failures, conditions = status.failures + 1, status.conditions
+    if 0 < quarantine_after <= failures:
+        message = f"{failures} flashes in a row have failed: rollouts leave it alone until somebody releases it"
+        said = condition(QUARANTINED, TRUE, "FlashesFailed", message, generation=generation)
+        conditions = set_condition(conditions, said, now=now)
+    return msgspec.structs.replace(status, failures=failures, conditions=conditions)
 
 
 def _last_flash(claim: Claim, report: Report, *, firmware: str, now: datetime) -> LastFlash:
@@ -279,9 +348,9 @@ def _records(
 ) -> tuple[FlashRecord, ...]:
     """The records with the new one; those of jobs that are gone go."""
     others = [each for each in records if each.job.uid != new.job.uid]
-    kept = [each for each in others if living(each.job) or (each.time is not None and now - each.time < FORGET_AFTER)]
+    kept = [each for each in others if living(each) or (each.time is not None and now - each.time < FORGET_AFTER)]
     if len(kept) >= MAX_RECORDS:
-        kept = [each for each in kept if living(each.job)]
+        kept = [each for each in kept if living(each)]
     return (*kept[-(MAX_RECORDS - 1) :], new)
 
 

@@ -16,18 +16,18 @@ from typing import Final
 
 import msgspec
 
-from edgewright.api.device import MAX_RECORDS, Claim, Device, DeviceStatus, FlashRecord, JobReference
+from edgewright.api.device import MAX_NAMESPACE_RECORDS, MAX_RECORDS, Claim, Device, DeviceStatus, FlashRecord
 from edgewright.api.endpoint import endpoint_problem
 from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, Exposure, FlashJob
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.controllers.flashjob.admission import Wait, flashed_by
-from edgewright.controllers.flashjob.manifests import exposure_of, service_key
+from edgewright.controllers.flashjob.admission import flashed_by
+from edgewright.controllers.flashjob.manifests import exposure_of, overrides, service_key
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.predecessor import NO_TRACE, Trace, Traces, no_traces
+from edgewright.controllers.flashjob.waits import HELD_BY_PEOPLE, Wait
 
-_HELD_BY_PEOPLE: Final = frozenset({Wait.PAUSED, Wait.SPEC})
 _GOOD: Final = frozenset(outcome.value for outcome in Outcome if outcome.good)
 
 
@@ -84,8 +84,8 @@ class JobSnapshot:
     now: datetime
     local: bool = False
     """Whether devices may be on this machine."""
-    living: Callable[[JobReference], bool] = lambda _: True
-    """Whether a job still exists: the records of others go as soon as there is a new one."""
+    living: Callable[[FlashRecord], bool] = lambda _: True
+    """Whether an outcome is still needed: those of jobs that are gone go as soon as there is a new one."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def waits_of(standings: Iterable[DeviceStanding], waits: Mapping[str, Wait], *, 
         word = waits.get(name, standing.wait) if admitted else standing.wait
         counts[word] += 1
         began = (standing.claim.since if standing.claim is not None else None) or since
-        if word not in _HELD_BY_PEOPLE and (oldest is None or began < oldest):
+        if word not in HELD_BY_PEOPLE and (oldest is None or began < oldest):
             oldest = began
     return Waits(counts, oldest)
 
@@ -145,13 +145,23 @@ def standing_of(
             message=record.message,
             time=record.time,
         )
-    return _unstarted(job, uuid, device, snapshot, full=record is None and _is_full(status, snapshot))
+    return _unstarted(job, uuid, device, snapshot, full=_full(job, status, snapshot) if record is None else "")
 
 
-def _is_full(status: DeviceStatus, snapshot: JobSnapshot) -> bool:
-    if len(status.records) < MAX_RECORDS:
-        return False
-    return sum(snapshot.living(record.job) for record in status.records) >= MAX_RECORDS
+def _full(job: FlashJob, status: DeviceStatus, snapshot: JobSnapshot) -> str:
+    """Why there is no room for an outcome of another job; empty where there is."""
+    if len(status.records) < MAX_NAMESPACE_RECORDS:
+        return ""
+    living = [record for record in status.records if snapshot.living(record)]
+    namespace = job.metadata.namespace
+    if sum(record.job.namespace == namespace for record in living) >= MAX_NAMESPACE_RECORDS:
+        return (
+            f"{MAX_NAMESPACE_RECORDS} jobs of namespace {namespace} have an outcome on it: delete those that are no"
+            " longer needed"
+        )
+    if len(living) >= MAX_RECORDS:
+        return f"{MAX_RECORDS} jobs have an outcome on it: delete those that are no longer needed"
+    return ""
 
 
 def _undiscovered(job: FlashJob, uuid: str, snapshot: JobSnapshot) -> DeviceStanding:
@@ -258,7 +268,7 @@ def _why_not_running(pod: Pod) -> str:
     return f"{reason} ({message})" if message else reason
 
 
-def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, *, full: bool) -> DeviceStanding:
+def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, *, full: str) -> DeviceStanding:
     trace = snapshot.traces(uuid, device)
     if trace.busy:
         return DeviceStanding(uuid=uuid, state=DeviceState.FLASHING, device=device, message=trace.busy)
@@ -272,20 +282,24 @@ def _unstarted(job: FlashJob, uuid: str, device: Device, snapshot: JobSnapshot, 
             uuid=uuid, state=DeviceState.WAITING, device=device, message=trace.blocked, wait=Wait.CLEANUP
         )
     problem = endpoint_problem(job.spec.host_endpoint or device.spec.endpoint, local=snapshot.local)
-    if problem is not None:
+    if problem is not None or overrides(job.spec, device):
         message = f"spec.endpoint of Device {name}: {problem}"
+        if problem is None:
+            message = (
+                f"spec.hostEndpoint is not the address of Device {name}: leave it out, or set"
+                " spec.allowEndpointOverride of the Device"
+            )
         return DeviceStanding(
             uuid=uuid, state=DeviceState.FAILED, device=device, outcome=Outcome.REFUSED, message=message
         )
     if full:
-        message = f"{MAX_RECORDS} jobs have an outcome on it: delete those that are no longer needed"
-        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=message, wait=Wait.ROOM)
+        return DeviceStanding(uuid=uuid, state=DeviceState.WAITING, device=device, message=full, wait=Wait.ROOM)
     claim = device.status.claim
     return DeviceStanding(
         uuid=uuid,
         state=DeviceState.WAITING,
         device=device,
-        message="has not started" if claim is None else flashed_by(claim.job),
+        message="has not started" if claim is None else flashed_by(claim.job, job.metadata.namespace),
         need=Need.START,
         wait=Wait.START if claim is None else Wait.OTHER_JOB,
         trace=trace,

@@ -43,8 +43,16 @@ class Reason(StrEnum):
     """The firmware carries another version than the spec names; a condition of its own."""
     APPLICATION_DIFFERS = "ApplicationDiffers", _WARNING
     """Devices report another application than the spec names; a condition of its own."""
+    ATTESTATION_UNPROTECTED = "AttestationUnprotected", _WARNING
+    """The attestation service is asked over plain HTTP; a condition of its own."""
 
     # What keeps it from going on.
+    FROZEN = "Frozen", _NORMAL
+    """The fleet is frozen."""
+    WINDOW_CLOSED = "WindowClosed", _NORMAL
+    """No window of its rollout is open."""
+    ROLLOUT_ABORTED = "RolloutAborted", _NORMAL
+    """Its rollout is aborted, or gone."""
     ORIGINAL_OPERATOR_RUNS = "OriginalOperatorRuns", _WARNING
     SECRET_MISSING = "SecretMissing", _WARNING
     SECRET_UNREADABLE = "SecretUnreadable", _WARNING
@@ -64,6 +72,8 @@ class Reason(StrEnum):
     INVALID_ENDPOINT = "InvalidEndpoint", _WARNING
     INVALID_ADDRESS = "InvalidAddress", _WARNING
     INVALID_VALUE = "InvalidValue", _WARNING
+    NOT_ALLOWED = "NotAllowed", _WARNING
+    """Whoever runs the operator does not allow it."""
     SECURITY_CONTEXT_LOOSENED = "SecurityContextLoosened", _WARNING
 
     # What did not work, as the original operator published it: of events only.

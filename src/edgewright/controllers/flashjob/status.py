@@ -6,12 +6,14 @@ only when a generation was first seen is taken over from the status before. Pure
 
 from __future__ import annotations
 
+import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import Final
+from urllib.parse import urlsplit
 
 from edgewright.api.device import Device, FlashRecord
 from edgewright.api.flash_pod import Outcome
@@ -67,10 +69,12 @@ def status_of(
     now: datetime,
     hold: Hold | None = None,
     waiting: Mapping[str, str] | None = None,
+    attestation: str = "",
 ) -> FlashJobStatus:
     """The status that the job must have; equal to the one that it has where nothing has changed.
 
     `waiting` says why devices wait, by the names of their Devices, where admission knows more than the survey.
+    `attestation` is the URL of the service that devices are attested by, where the operator names one.
     """
     before = job.status
     tally = Counter(standing.state for standing in standings)
@@ -100,7 +104,9 @@ def status_of(
         digest=digest,
         devices=shown,
         devices_omitted=len(standings) - len(shown),
-        conditions=_conditions(job, standings, records, digest, hold=hold, overall=overall, now=now),
+        conditions=_conditions(
+            job, standings, records, digest, hold=hold, overall=overall, now=now, attestation=attestation
+        ),
     )
 
 
@@ -303,6 +309,7 @@ def _conditions(
     hold: Hold | None,
     overall: conditions_of.Outcome,
     now: datetime,
+    attestation: str,
 ) -> tuple[Condition, ...]:
     conditions = job.status.conditions
     generation = job.metadata.generation
@@ -315,6 +322,7 @@ def _conditions(
         (Reason.TAG_MOVED, _tag_moved(job, records, digest)),
         (Reason.VERSION_DIFFERS, _version_differs(job, records)),
         (Reason.APPLICATION_DIFFERS, _application_differs(job, standings)),
+        (Reason.ATTESTATION_UNPROTECTED, _unprotected(attestation)),
     ):
         if message:  # each of these is a condition of its own, which has its reason for a type
             said = condition(reason, "True", reason, message, generation=generation)
@@ -322,6 +330,27 @@ def _conditions(
         else:
             conditions = remove(conditions, reason)
     return conditions_of.with_outcome(conditions, overall, generation=generation, now=now)
+
+
+def _unprotected(attestation: str) -> str:
+    """What to say of a service that anybody on the way can answer for; nothing of one that no network lies before."""
+    try:
+        origin = urlsplit(attestation)
+        host = origin.hostname or ""
+    except ValueError:
+        return ""
+    if origin.scheme != "http" or host == "localhost" or _is_loopback(host):
+        return ""
+    return (
+        f"{attestation} is asked over plain HTTP, which anybody on the way can answer: name it by https (--attestation)"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _tag_moved(job: FlashJob, records: Iterable[FlashRecord], digest: str) -> str:

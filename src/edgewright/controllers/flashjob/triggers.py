@@ -8,10 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from edgewright.api.device import MAX_RECORDS, Device
+from edgewright.api.device import MAX_NAMESPACE_RECORDS, QUARANTINED, Device
+from edgewright.api.firmwarerollout import ROLLOUT_UID_LABEL, FirmwareRollout
 from edgewright.api.flashjob import FlashJob
-from edgewright.controllers.flashjob.context import BY_RECORD, BY_UUID, Context, known_as
+from edgewright.api.fleet import Fleet
+from edgewright.api.pod import Pod
+from edgewright.api.service import Service
+from edgewright.controllers.flashjob.context import (
+    ANY_JOB,
+    BY_CLAIM,
+    BY_RECORD,
+    BY_ROLLOUT,
+    BY_UUID,
+    Context,
+    known_as,
+)
 from edgewright.runtime.cache import Change
+from edgewright.runtime.conditions import is_true
 from edgewright.runtime.objects import Key
 from edgewright.runtime.predicates import intent_changed
 
@@ -26,12 +39,41 @@ def jobs_of(device: Device, context: Context) -> Iterable[Key]:
     for name in {device.metadata.name, *known_as(device)}:
         for job in context.jobs.by(BY_UUID, name):
             yield job.key
+    if context.limited:
+        rollouts = {record.rollout for record in status.records}
+        for uid in {"", status.claim.rollout if status.claim is not None else "", *rollouts}:
+            yield from tuple(context.limited.get(uid, ()))
+
+
+def limited_jobs(obj: Pod | Service, context: Context) -> Iterable[Key]:
+    """The jobs that wait for others of their rollout, of which this is something."""
+    return tuple(context.limited.get(obj.metadata.labels.get(ROLLOUT_UID_LABEL, ""), ()))
+
+
+def jobs_of_rollout(rollout: FirmwareRollout, context: Context) -> Iterable[Key]:
+    """The jobs that a rollout made."""
+    return [job.key for job in context.jobs.by(BY_ROLLOUT, rollout.metadata.uid)]
+
+
+def every_job(_: Fleet, context: Context) -> Iterable[Key]:
+    """All jobs: whether anything starts has changed."""
+    return [job.key for job in context.jobs]
+
+
+def claimed_for(rollout: FirmwareRollout, context: Context) -> Iterable[Key]:
+    """The Devices that are claimed for a rollout."""
+    return [device.key for device in context.devices.cache.by(BY_ROLLOUT, rollout.metadata.uid)]
+
+
+def every_claimed(_: Fleet, context: Context) -> Iterable[Key]:
+    """All Devices that are claimed."""
+    return [device.key for device in context.devices.cache.by(BY_CLAIM, ANY_JOB)]
 
 
 def waiting_for_room(gone: FlashJob, context: Context) -> Iterable[Key]:
     """The jobs that may wait until this one is gone: those of Devices that have no room for another outcome."""
     for device in context.devices.cache.by(BY_RECORD, gone.metadata.uid):
-        if len(device.status.records) >= MAX_RECORDS:
+        if len(device.status.records) >= MAX_NAMESPACE_RECORDS:
             yield from jobs_of(device, context)
 
 
@@ -56,6 +98,8 @@ def tells_something(change: Change[Any]) -> bool:
     before, after = old.status, new.status
     return bool(
         old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or is_true(before.conditions, QUARANTINED) != is_true(after.conditions, QUARANTINED)
         or before.claim != after.claim
         or before.records != after.records
         or before.last_flash != after.last_flash

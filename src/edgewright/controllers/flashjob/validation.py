@@ -28,6 +28,7 @@ from edgewright.api.flashjob import (
 )
 from edgewright.api.reference import BadReference, parse_reference
 from edgewright.controllers.flashjob.manifests import loosened, own_flasher
+from edgewright.controllers.flashjob.pod_policy import policy_problems
 from edgewright.controllers.flashjob.reasons import Reason
 from edgewright.controllers.settings import Settings
 from edgewright.runtime.text import cut
@@ -73,6 +74,7 @@ def problems(job: FlashJob, settings: Settings) -> list[Problem]:
         *_choice_problems(spec),
         *_number_problems(spec),
         *_template_problems(spec),
+        *(Problem(field, Reason.NOT_ALLOWED, message) for field, message in policy_problems(spec, settings)),
     ]
 
 
@@ -192,7 +194,7 @@ def _template_problems(spec: FlashJobSpec) -> list[Problem]:
     fields += [
         f"annotations[{name}]"
         for name, value in template.annotations.items()
-        if name.startswith(_APPARMOR) and value != "runtime/default" and not value.startswith("localhost/")
+        if name.startswith(_APPARMOR) and value != "runtime/default"
     ]
     message = "it would give flash Pods more than the operator does: they may only be given less"
     return [Problem(f"spec.podTemplate.{field}", Reason.SECURITY_CONTEXT_LOOSENED, message) for field in fields]

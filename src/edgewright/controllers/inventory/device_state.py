@@ -83,6 +83,8 @@ def spec_of(sighting: Sighting, known: DeviceSpec | None = None) -> DeviceSpec:
         endpoint=sighting.endpoint,
         serial=known.serial or next(iter(sighting.serials), ""),
         configuration=sighting.configuration,
+        allowed_namespaces=known.allowed_namespaces,
+        allow_endpoint_override=known.allow_endpoint_override,
     )
 
 

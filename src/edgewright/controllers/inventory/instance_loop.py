@@ -20,7 +20,7 @@ from edgewright.controllers.inventory.identity import Clue, Recognised, Undecide
 from edgewright.controllers.inventory.probe_loop import Probing
 from edgewright.controllers.inventory.sightings import Sighting, canonical_endpoint, canonical_serial, sighting_of
 from edgewright.controllers.ledger import Ledger
-from edgewright.controllers.settings import Settings
+from edgewright.controllers.settings import Settings, Timing
 from edgewright.runtime import logs
 from edgewright.runtime.cache import Change
 from edgewright.runtime.clock import Clock
@@ -41,14 +41,22 @@ _WORKERS: Final = 4
 _SOON: Final = 0.2
 
 
-def add_inventory(manager: Manager, settings: Settings, clock: Clock, *, asks: Asks | None = None) -> None:
+def add_inventory(
+    manager: Manager,
+    settings: Settings,
+    clock: Clock,
+    *,
+    asks: Asks | None = None,
+    observed: Callable[[Device], bool] = lambda _: False,
+) -> None:
     """Adds the inventory to a manager; it works where Akri is not installed (yet), with nothing to do.
 
-    With `asks`, the devices that no Instance shows are asked themselves what they run.
+    With `asks`, the devices that no Instance shows are asked themselves what they run, and more often those that are
+    `observed`.
     """
-    inventory = Inventory(manager, settings, clock)
+    inventory = Inventory(manager, settings, clock, observed=observed)
     if asks is not None:
-        probing = Probing(manager, inventory, asks, settings, clock)
+        probing = Probing(manager, inventory, asks, settings, clock, observed=observed)
         inventory.asked = probing.looks_after
         probing.add(manager)
     manager.controller(
@@ -71,8 +79,17 @@ def add_inventory(manager: Manager, settings: Settings, clock: Clock, *, asks: A
 class Inventory:
     """What is known of devices and Instances, and the two loops over them."""
 
-    def __init__(self, manager: Manager, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        settings: Settings,
+        clock: Clock,
+        *,
+        observed: Callable[[Device], bool] = lambda _: False,
+    ) -> None:
+        """`observed` says of a Device whether it is missed sooner than others."""
         self._timing = settings.timing
+        self._observed = observed
         self._clock = clock
         self._api = manager.client.of(Device)
         self.instances = manager.cache(Instance, optional=True)
@@ -193,8 +210,11 @@ class Inventory:
         if view.sightings:
             self._vanished.pop(key, None)
         device = await self._write(device, view, now)
-        wait = look_again(device, view, now=now, timing=self._timing)
+        wait = look_again(device, view, now=now, timing=self._timing_of(device))
         return DONE if wait is None else requeue_after(wait)
+
+    def _timing_of(self, device: Device) -> Timing:
+        return self._timing.of_observed() if self._observed(device) else self._timing
 
     def _say_recognised(self, sighting: Sighting, verdict: Recognised) -> None:
         name = verdict.device.metadata.name
@@ -235,7 +255,7 @@ class Inventory:
 
     async def _write(self, device: Device, view: View, now: datetime) -> Device:
         """Makes the Device what it should be, on condition that nobody has changed it since; as it is afterwards."""
-        wanted = kept(device, view, now=now, timing=self._timing)
+        wanted = kept(device, view, now=now, timing=self._timing_of(device))
         change = merge_diff(_intent(device.metadata.labels, device.spec), _intent(wanted.labels, wanted.spec))
         if change:
             version = device.metadata.resource_version

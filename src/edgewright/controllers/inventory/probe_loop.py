@@ -1,4 +1,4 @@
-"""Asks the Devices that no discovery tells of what they run: those that people wrote, and those that Akri lost.
+"""Asks Devices what they run: those that people wrote, those that Akri lost, and those that a rollout watches.
 
 `add_inventory` adds this third loop where it is given something that asks. A Device that is claimed is left to its
 flasher, also by a question that is under way. Nothing is written where nothing has changed, and nothing is ever sent to
@@ -8,7 +8,7 @@ a device but the question.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
@@ -72,7 +72,18 @@ class _Memory:
 class Probing:
     """The loop over the Devices that are asked."""
 
-    def __init__(self, manager: Manager, known: Known, asks: Asks, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        known: Known,
+        asks: Asks,
+        settings: Settings,
+        clock: Clock,
+        *,
+        observed: Callable[[Device], bool] = lambda _: False,
+    ) -> None:
+        """`observed` says of a Device whether it is asked more often, and also where an Instance shows it."""
+        self._observed = observed
         self._known = known
         self._asks = asks
         self._local = settings.local
@@ -98,13 +109,21 @@ class Probing:
 
     def looks_after(self, device: Device) -> bool:
         """Whether the Device is asked now and then, as long as no Instance shows it and nobody flashes it."""
-        memory = self._memories.get(device.key)
-        if memory is not None and memory.unaskable and memory.where == _where(device):
-            return False
-        if endpoint_problem(device.spec.endpoint, local=self._local) is not None:
+        if not self._is_askable(device):
             return False
         # Whatever an Instance shows there now is that Device, and not this one.
         return not any(self._known.sighted_at(canonical_endpoint(device.spec.endpoint)))
+
+    def _is_askable(self, device: Device) -> bool:
+        memory = self._memories.get(device.key)
+        if memory is not None and memory.unaskable and memory.where == _where(device):
+            return False
+        return endpoint_problem(device.spec.endpoint, local=self._local) is None
+
+    def _every(self, device: Device) -> float:
+        """How many seconds there are between two questions."""
+        timing = self._timing
+        return min(timing.observe_every, timing.probe_every) if self._observed(device) else timing.probe_every
 
     async def look(self, key: Key) -> Result:
         """One pass for a Device: asks it, where that is to be done now, and writes down what came of it."""
@@ -115,7 +134,7 @@ class Probing:
         if not self._is_to_be_asked(device):
             return DONE  # what changes that brings a pass of its own
         memory = self._memory(device)
-        wait = 0.0 if memory.asked is None else memory.asked + self._timing.probe_every - self._clock.elapsed()
+        wait = 0.0 if memory.asked is None else memory.asked + self._every(device) - self._clock.elapsed()
         if wait > 0:
             return requeue_after(wait)
         answer = await self._ask(device)
@@ -125,7 +144,7 @@ class Probing:
             return DONE
         memory.asked = self._clock.elapsed()
         if answer is not None and await self._note(device, answer, memory):
-            return requeue_after(self._timing.probe_every)
+            return requeue_after(self._every(device))
         memory.asked = None
         return requeue_after(_SOON)
 
@@ -141,7 +160,10 @@ class Probing:
         return True
 
     def _is_to_be_asked(self, device: Device) -> bool:
-        if not self.looks_after(device) or self._known.view(device).sightings:
+        seen = bool(self._known.view(device).sightings)
+        if seen and not (self._observed(device) and self._is_askable(device)):
+            return False
+        if not seen and not self.looks_after(device):
             return False
         return all(each.status.claim is None for each in (device, *self._at(device)))
 
@@ -193,18 +215,22 @@ class Probing:
     async def _write(self, device: Device, answer: Told | Silent, memory: _Memory) -> None:
         now, name = self._clock.now(), device.metadata.name
         view = self._known.view(device)
+        timing = self._timing.of_observed() if self._observed(device) else self._timing
         found = difference(device, answer) if isinstance(answer, Told) else None
         status: DeviceStatus
+        if isinstance(answer, Silent) and view.sightings:
+            _log.debug("device does not answer", device=name, reason=answer.reason)
+            return  # an Instance shows it: that it is gone is told by the Instance, which goes then
         if isinstance(answer, Silent):
             _log.debug("device does not answer", device=name, reason=answer.reason)
-            status = after_silence(device, answer, view, heard=memory.heard, now=now, timing=self._timing)
+            status = after_silence(device, answer, view, heard=memory.heard, now=now, timing=timing)
         elif found is not None:
-            status = after_difference(device, found, view, heard=memory.heard, now=now, timing=self._timing)
+            status = after_difference(device, found, view, heard=memory.heard, now=now, timing=timing)
             if status != device.status:
                 _log.warning("a different device answers at the recorded endpoint", device=name, reason=found.message)
         else:
             memory.heard = now
-            status = after_answer(device, answer, now=now, timing=self._timing)
+            status = after_answer(device, answer, now=now, timing=timing)
         if status != device.status:
             self._known.devices.wrote(await self._api.write_status(device, status))
 

@@ -1,5 +1,5 @@
-"""Flux mini-clusters: brokers as workers, a launcher that runs one command in them, and what becomes of it.
+"""Flux mini-clusters: brokers on several Pods, one command that runs in them, and what becomes of it.
 
-`model` turns a Flux and its FluxSetup into one MiniCluster, `decisions` says what is to be done for it, `manifests`
-builds its objects and `loop` carries it out. The operator adds it with `add_miniclusters`.
+`conversion` turns a Flux with its FluxSetup, or a MiniCluster, into one model; decisions say what is to be done for it,
+manifests build its objects, and `loop` carries it out. The operator adds it with `add_miniclusters`.
 """

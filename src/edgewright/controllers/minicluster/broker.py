@@ -1,7 +1,7 @@
 """The configuration of the brokers of a mini-cluster: what people give, with what only the operator can know put in.
 
-`model` builds it. Hosts, addresses and the certificate's place follow from the names of the Pods, so they replace what
-a given configuration says; all else in it is kept. Pure.
+`conversion` builds it. Hosts, addresses and the certificate's place follow from the names of the Pods, so they replace
+what a given configuration says; all else in it is kept. Pure.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 def broker_config(given: str, *, hosts: tuple[str, ...], service: str, namespace: str) -> str:
     """The configuration as TOML; rank 0 is the first host. BadText where the given one is no TOML."""
-    try:
-        config: dict[str, Any] = tomllib.loads(given)
-    except tomllib.TOMLDecodeError as error:
-        raise BadText(f"is no TOML: {error}") from None
+    config = _loaded(given)
     bootstrap = config.get("bootstrap", {})
     if not isinstance(bootstrap, dict):
         raise BadText("has a bootstrap that is no table: write it as [bootstrap]")
@@ -47,6 +44,39 @@ def broker_config(given: str, *, hosts: tuple[str, ...], service: str, namespace
     # The launcher is there for the command; jobs run on the workers.
     config.setdefault("resource", {"exclude": "0"})
     return to_toml(config)
+
+
+def indexed_config(*, mount: str, host: str, service: str, namespace: str, queue_policy: str) -> str:
+    """The configuration of the brokers of an indexed Job as TOML; an empty policy leaves the scheduler its own."""
+    config: dict[str, Any] = {
+        "access": {"allow-guest-user": True, "allow-root-owner": True},
+        "bootstrap": {
+            "curve_cert": f"{mount}/config/curve.cert",
+            "default_port": PORT,
+            "default_bind": f"tcp://{POD_IP}:%p",
+            "default_connect": f"tcp://%h.{service}.{namespace}.svc.{CLUSTER_DOMAIN}:%p",
+            "hosts": [{"host": host}],
+        },
+        # A Pod may see more cores than it is given; and hosts that are not there yet count as down, not as missing.
+        "resource": {"noverify": True, "path": f"{mount}/config/R"},
+    }
+    if queue_policy:
+        config["sched-fluxion-qmanager"] = {"queue-policy": queue_policy}
+    return to_toml(config)
+
+
+def checked_config(given: str) -> str:
+    """A whole configuration that somebody gave, as it is; BadText where it is no TOML or has no bootstrap."""
+    if not isinstance(_loaded(given).get("bootstrap"), dict):
+        raise BadText("has no table [bootstrap]: brokers would not find each other")
+    return given
+
+
+def _loaded(given: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(given)
+    except tomllib.TOMLDecodeError as error:
+        raise BadText(f"is no TOML: {error}") from None
 
 
 def to_toml(config: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ from typing import ClassVar, Final
 import msgspec
 
 from edgewright.controllers.minicluster import curve
-from edgewright.controllers.minicluster.manifests import labels_of
-from edgewright.controllers.minicluster.model import MiniCluster
+from edgewright.controllers.minicluster.model import Cluster
+from edgewright.controllers.minicluster.objects import labels_of
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.errors import AlreadyExists, NotFound
@@ -49,22 +49,21 @@ class CertificateSecrets:
         self._every = every
         self._seen: dict[tuple[str, str], float] = {}
 
-    async def ensure(self, cluster: MiniCluster, owner: OwnerReference) -> None:
-        """Makes the Secret so; NameTaken where another's has its name."""
+    async def ensure(self, cluster: Cluster, owner: OwnerReference, *, fresh: bool = False) -> None:
+        """Makes the Secret so; NameTaken where another's has its name. A fresh mini-cluster has none yet."""
         mark = (owner.uid, "" if cluster.certificate is None else _hash(cluster.certificate))
         at = self._seen.get(mark)
         if at is not None and self._clock.elapsed() - at < self._every:
             return
         if len(self._seen) > _REMEMBERED:  # of mini-clusters that are long gone
             self._seen.clear()
-        await self._make(cluster, owner)
+        await self._make(cluster, owner, fresh=fresh)
         self._seen[mark] = self._clock.elapsed()
 
-    async def _make(self, cluster: MiniCluster, owner: OwnerReference) -> None:
+    async def _make(self, cluster: Cluster, owner: OwnerReference, *, fresh: bool) -> None:
         key = Key(cluster.namespace, cluster.secret)
-        try:
-            there = await self._api.get(key)
-        except NotFound:
+        there = None if fresh else await self._there(key)
+        if there is None:
             text = cluster.certificate or curve.generated(cluster.secret, self._clock.now())
             try:
                 await self._raw.create(_manifest(cluster, owner, text))
@@ -82,8 +81,14 @@ class CertificateSecrets:
             version = there.metadata.resource_version
             await self._api.patch(key, {"data": _data(wanted)}, resource_version=version)
 
+    async def _there(self, key: Key) -> _Secret | None:
+        try:
+            return await self._api.get(key)
+        except NotFound:
+            return None
 
-def _manifest(cluster: MiniCluster, owner: OwnerReference, text: str) -> RawObject:
+
+def _manifest(cluster: Cluster, owner: OwnerReference, text: str) -> RawObject:
     metadata = {
         "name": cluster.secret,
         "namespace": cluster.namespace,

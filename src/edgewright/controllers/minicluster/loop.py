@@ -1,13 +1,13 @@
-"""Makes mini-clusters so as Flux and FluxSetup ask: takes a snapshot, decides, carries out, says what came of it.
+"""Makes mini-clusters so as Flux, FluxSetup and MiniCluster ask: takes a snapshot, decides, carries out, says the rest.
 
-Two loops: one for each Flux, which owns all objects of its mini-cluster, and one for each FluxSetup, which only says
-whether it is in use. The operator adds both with `add_miniclusters`. The snapshot is read through ledgers, so that a
-cache that is behind makes nothing twice; what one pass broke off the next one finds.
+Three loops: one for each Flux and one for each MiniCluster, which own all objects of their mini-clusters, and one for
+each FluxSetup, which only says whether it is in use. The operator adds them with `add_miniclusters`. The snapshot is
+read through ledgers, so that a cache that is behind makes nothing twice; what one pass broke off the next one finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,39 +15,31 @@ import msgspec
 from edgewright.api.flux import Flux, FluxPhase, FluxStatus
 from edgewright.api.fluxsetup import FluxSetup, FluxSetupStatus
 from edgewright.api.job import Job
+from edgewright.api.minicluster import MiniCluster, MiniClusterStatus
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.api.statefulset import StatefulSet
 from edgewright.controllers.ledger import Ledger
+from edgewright.controllers.minicluster import indexed_decisions, indexed_manifests, launched_decisions, status
 from edgewright.controllers.minicluster.certificate_secret import CertificateSecrets, NameTaken
-from edgewright.controllers.minicluster.decisions import (
+from edgewright.controllers.minicluster.conversion import cluster_of
+from edgewright.controllers.minicluster.model import Cluster, IndexedCluster, LaunchedCluster, Problem
+from edgewright.controllers.minicluster.objects import CLUSTER, FIRST_SIZE, ConfigMap
+from edgewright.controllers.minicluster.plan import (
     Action,
     Change,
-    ConfigMap,
     Create,
     Delete,
+    Join,
     NeedCertificate,
     Plan,
     Snapshot,
-    decide,
 )
-from edgewright.controllers.minicluster.manifests import CLUSTER
-from edgewright.controllers.minicluster.model import MiniCluster, Problem, minicluster_of
 from edgewright.controllers.settings import Settings
 from edgewright.runtime import logs
 from edgewright.runtime.client import Propagation
 from edgewright.runtime.clock import Clock
-from edgewright.runtime.conditions import (
-    READY,
-    Outcome,
-    condition,
-    done,
-    find,
-    retrying,
-    set_condition,
-    stuck,
-    with_outcome,
-)
+from edgewright.runtime.conditions import READY, Outcome, done, find, retrying, stuck, with_outcome
 from edgewright.runtime.controller import DONE, For, Maps, Owns, Result, requeue_after
 from edgewright.runtime.errors import AlreadyExists, ApiError, Conflict, NotFound
 from edgewright.runtime.manager import Manager
@@ -57,31 +49,22 @@ _log = logs.get("controllers.minicluster")
 
 R = TypeVar("R", bound=Resource)
 
-WORKERS_READY: Final = "WorkersReady"
-"""The condition that says whether all workers are ready."""
-FINISHED: Final = "Finished"
-"""The condition that says whether the command has ended."""
-BAD: Final = frozenset(
-    {"ApplyFailed", "CommandFailed", "LauncherFailed", "LauncherNotReady", "NameTaken", "WorkersNotReady"}
-)
-"""The reasons that are told as warnings; what is Stalled is, too."""
 _WORKERS: Final = 4
-_SOON: Final = 0.2
 
 
 def add_miniclusters(manager: Manager, settings: Settings, clock: Clock) -> None:
-    """Adds the loops for Flux and FluxSetup to a manager."""
+    """Adds the loops for Flux, FluxSetup and MiniCluster to a manager."""
     loop = MiniClusters(manager, settings, clock)
     manager.controller(
         "flux",
-        loop.reconcile,
+        loop.reconcile_flux,
         For(loop.fluxes.cache),
         Maps(loop.setups.cache, to=_own_key, when=_intent),
         Owns(loop.configs.cache),
         Owns(loop.services.cache),
         Owns(loop.statefulsets.cache),
         Owns(loop.jobs.cache),
-        Maps(loop.pods, to=_cluster_of),
+        Maps(loop.pods.cache, to=_cluster_of),
         workers=_WORKERS,
     )
     manager.controller(
@@ -89,6 +72,16 @@ def add_miniclusters(manager: Manager, settings: Settings, clock: Clock) -> None
         loop.reconcile_setup,
         For(loop.setups.cache),
         Maps(loop.fluxes.cache, to=_own_key, when=_intent),
+    )
+    manager.controller(
+        "minicluster",
+        loop.reconcile_minicluster,
+        For(loop.miniclusters.cache),
+        Owns(loop.configs.cache),
+        Owns(loop.jobs.cache),
+        Owns(loop.services.cache, when=_is_lost, controlled=False),
+        Maps(loop.pods.cache, to=_cluster_of),
+        workers=_WORKERS,
     )
 
 
@@ -103,39 +96,66 @@ class MiniClusters:
         self._secrets = CertificateSecrets(manager.client, clock, every=settings.timing.recheck)
         self.fluxes = Ledger(manager.cache(Flux))
         self.setups = Ledger(manager.cache(FluxSetup))
+        self.miniclusters = Ledger(manager.cache(MiniCluster))
         self.configs = Ledger(manager.cache(ConfigMap, labels=CLUSTER))
         self.services = Ledger(manager.cache(Service, labels=CLUSTER))
         # The embedded control plane has neither (yet): what is asked for there is answered with a condition.
         self.statefulsets = Ledger(manager.cache(StatefulSet, labels=CLUSTER, optional=True))
         self.jobs = Ledger(manager.cache(Job, labels=CLUSTER, optional=True))
-        self.pods = manager.cache(Pod, labels=CLUSTER)
-        self.pods.add_index(CLUSTER, lambda pod: (_index(pod.metadata.namespace, pod.metadata.labels.get(CLUSTER)),))
+        self.pods = Ledger(manager.cache(Pod, labels=CLUSTER))
+        self.pods.cache.add_index(
+            CLUSTER, lambda pod: (_index(pod.metadata.namespace, pod.metadata.labels.get(CLUSTER)),)
+        )
 
     # --- the loops --------------------------------------------------------------------------------------------------
 
-    async def reconcile(self, key: Key) -> Result:
+    async def reconcile_flux(self, key: Key) -> Result:
         """One pass for a Flux."""
         flux = self.fluxes.get(key)
         if flux is None or flux.deleting:
             return DONE  # what it owns goes with it
-        cluster = minicluster_of(flux, self._setup(key))
-        if isinstance(cluster, Problem):
-            await self._say_refused(flux, cluster)
+        return await self._reconcile(flux, cluster_of(flux, self._setup(key)))
+
+    async def reconcile_minicluster(self, key: Key) -> Result:
+        """One pass for a MiniCluster."""
+        asked = self.miniclusters.get(key)
+        if asked is None or asked.deleting:
             return DONE
-        owner = owner_reference(flux)
-        plan = decide(cluster, self._snapshot(cluster, owner), owner)
+        job = self.jobs.get(key)
+        first = job.metadata.annotations.get(FIRST_SIZE, "") if job is not None else ""
+        cluster = cluster_of(asked, first_size=int(first) if first.isdigit() else None)
+        if (
+            isinstance(cluster, IndexedCluster)
+            and job is not None
+            and not job.deleting
+            and _belongs(job, owner_reference(asked))
+            and indexed_decisions.is_another_run(job, cluster)
+        ):
+            # What the last run remembers is nothing to the next.
+            cluster = cluster_of(asked)
+        return await self._reconcile(asked, cluster)
+
+    async def _reconcile(self, asked: Flux | MiniCluster, cluster: Cluster | Problem) -> Result:
+        if isinstance(cluster, Problem):
+            await self._write(asked, status.refused(asked, cluster, now=self._clock.now()))
+            return DONE
+        owner = owner_reference(asked)
+        seen = self._snapshot(cluster, owner)
+        plan = _decide(cluster, seen, owner)
         try:
             for action in plan.actions:
                 await self._carry_out(action, cluster, owner)
         except NameTaken as error:
-            await self._say(flux, cluster, plan, retrying("NameTaken", str(error)))
+            await self._say(asked, cluster, plan, retrying("NameTaken", str(error)))
             return requeue_after(self._recheck)
         except Conflict:
             raise
         except ApiError as error:
-            await self._say(flux, cluster, plan, retrying("ApplyFailed", str(error)))
+            await self._say(asked, cluster, plan, retrying("ApplyFailed", str(error)))
             raise
-        await self._say(flux, cluster, plan, plan.outcome)
+        await self._say(asked, cluster, plan, plan.outcome)
+        if plan.cleanup:
+            await self._clean_up(asked)
         waiting = plan.phase is FluxPhase.PENDING
         return requeue_after(self._recheck) if waiting else DONE
 
@@ -147,9 +167,9 @@ class MiniClusters:
         outcome = setup_outcome(setup, self.fluxes.get(key))
         before, generation = setup.status.conditions, setup.metadata.generation
         after = with_outcome(before, outcome, generation=generation, now=self._clock.now())
-        status = FluxSetupStatus(message=outcome.message, conditions=after, observed_generation=generation)
-        if status != setup.status:
-            self.setups.wrote(await self._client.of(FluxSetup).write_status(setup, status))
+        shown = FluxSetupStatus(message=outcome.message, conditions=after, observed_generation=generation)
+        if shown != setup.status:
+            self.setups.wrote(await self._client.of(FluxSetup).write_status(setup, shown))
             self._tell(setup, before, after)
         return DONE
 
@@ -159,7 +179,7 @@ class MiniClusters:
         setup = self.setups.get(key)
         return None if setup is None or setup.deleting else setup
 
-    def _snapshot(self, cluster: MiniCluster, owner: OwnerReference) -> Snapshot:
+    def _snapshot(self, cluster: Cluster, owner: OwnerReference) -> Snapshot:
         left: list[str] = []
 
         def own(ledger: Ledger[R], name: str) -> R | None:
@@ -169,33 +189,40 @@ class MiniClusters:
             left.append(f"{found.kind.kind} {name}")
             return None
 
-        pods = self.pods.by(CLUSTER, _index(cluster.namespace, cluster.name))
-        return Snapshot(
-            config=own(self.configs, cluster.config),
-            service=own(self.services, cluster.service),
-            page=own(self.services, cluster.name),
-            workers=own(self.statefulsets, cluster.name),
-            launcher=own(self.jobs, cluster.launcher),
-            pods=tuple(pods),
-            left=tuple(left),
-        )
+        pods = tuple(self.pods.cache.by(CLUSTER, _index(cluster.namespace, cluster.name)))
+        common: dict[str, Any] = {
+            "config": own(self.configs, cluster.config),
+            "job": own(self.jobs, cluster.job),
+            "pods": pods,
+        }
+        if isinstance(cluster, IndexedCluster):
+            # Others own the Service, too: whose it is, is decided.
+            common["service"] = self.services.get(Key(cluster.namespace, cluster.service))
+            common["services_pod"] = own(self.pods, cluster.services_pod)
+        else:
+            common["service"] = own(self.services, cluster.service)
+            common["page"] = own(self.services, cluster.name)
+            common["workers"] = own(self.statefulsets, cluster.name)
+        return Snapshot(**common, left=tuple(left))
 
     # --- what is done -----------------------------------------------------------------------------------------------
 
-    async def _carry_out(self, action: Action, cluster: MiniCluster, owner: OwnerReference) -> None:
+    async def _carry_out(self, action: Action, cluster: Cluster, owner: OwnerReference) -> None:
         match action:
-            case NeedCertificate():
-                await self._secrets.ensure(cluster, owner)
+            case NeedCertificate(fresh=fresh):
+                await self._secrets.ensure(cluster, owner, fresh=fresh)
             case Create(kind=kind, body=body):
-                await self._create(action, owner)
+                await self._create(action, cluster, owner)
                 _log.info("created", object=f"{kind.kind} {body['metadata']['name']}")
             case Change(obj=obj, patch=patch):
                 ledger = self._ledger(type(obj))
                 version = obj.metadata.resource_version
                 ledger.wrote(await self._client.of(type(obj)).patch(obj.key, patch, resource_version=version))
                 _log.info("changed", object=f"{obj.kind.kind} {obj.metadata.name}")
+            case Join(service=service):
+                await self._join(service, owner)
             case Delete(obj=obj):
-                # In the foreground: the next launcher has the same host name, so the last one's Pod goes first.
+                # In the foreground: the next Pods have the same host names, so the last ones go first.
                 how: Propagation = "Foreground" if isinstance(obj, Job) else "Background"
                 try:
                     await self._client.of(type(obj)).delete(obj.key, uid=obj.metadata.uid, propagation=how)
@@ -203,17 +230,36 @@ class MiniClusters:
                     self._ledger(type(obj)).deleted(obj)
                 _log.info("deleted", object=f"{obj.kind.kind} {obj.metadata.name}")
 
-    async def _create(self, action: Create, owner: OwnerReference) -> None:
+    async def _create(self, action: Create, cluster: Cluster, owner: OwnerReference) -> None:
         resource = _TYPES[action.kind.kind]
         api = self._client.raw(action.kind)
+        key = Key(action.body["metadata"]["namespace"], action.body["metadata"]["name"])
         try:
-            made = await api.create(action.body)
+            made = msgspec.convert(await api.create(action.body), resource)
         except AlreadyExists:
-            metadata = action.body["metadata"]
-            made = await api.get(Key(metadata["namespace"], metadata["name"]))
-            if not _belongs(msgspec.convert(made, resource), owner):
-                raise NameTaken(action.kind.kind, Key(metadata["namespace"], metadata["name"])) from None
-        self._ledger(resource).wrote(msgspec.convert(made, resource))
+            made = msgspec.convert(await api.get(key), resource)
+            shared = isinstance(made, Service) and _may_share(made, cluster)
+            if isinstance(made, Service) and shared and not _belongs(made, owner):
+                await self._join(made, owner)
+                return
+            if not _belongs(made, owner):
+                raise NameTaken(action.kind.kind, key) from None
+            if made.deleting:
+                raise  # it is tried again until the old one is gone
+        self._ledger(resource).wrote(made)
+
+    async def _join(self, service: Service, owner: OwnerReference) -> None:
+        joined = await self._client.of(Service).patch(
+            service.key, indexed_manifests.join(owner), uid=service.metadata.uid
+        )
+        self.services.wrote(joined)
+
+    async def _clean_up(self, asked: Flux | MiniCluster) -> None:
+        try:
+            await self._client.of(MiniCluster).delete(asked.key, uid=asked.metadata.uid, propagation="Background")
+        except NotFound:
+            return
+        _log.info("cleaned up", object=f"MiniCluster {asked.metadata.name}")
 
     def _ledger(self, resource: type[Resource]) -> Ledger[Any]:
         ledgers: dict[type[Resource], Ledger[Any]] = {
@@ -221,55 +267,32 @@ class MiniClusters:
             Service: self.services,
             StatefulSet: self.statefulsets,
             Job: self.jobs,
+            Pod: self.pods,
         }
         return ledgers[resource]
 
     # --- what is said -----------------------------------------------------------------------------------------------
 
-    async def _say(self, flux: Flux, cluster: MiniCluster, plan: Plan, outcome: Outcome) -> None:
-        ended = plan.phase in {FluxPhase.SUCCEEDED, FluxPhase.FAILED}
-        count = f"{plan.ready}/{cluster.size}"
-        if plan.workers_ready:
-            workers = condition(WORKERS_READY, "True", "AllReady", f"{count} workers are ready")
-        elif ended:
-            workers = condition(WORKERS_READY, "False", "ScaledToZero", "the command has ended")
-        else:
-            workers = condition(WORKERS_READY, "False", "NotReady", f"{count} workers are ready")
-        if ended:
-            finished = condition(FINISHED, "True", outcome.reason, outcome.message)
-        else:
-            finished = condition(FINISHED, "False", "NotFinished", "the command has not ended")
-        status = FluxStatus(
-            phase=plan.phase,
-            message=outcome.message,
-            workers=count,
-            exit_code=plan.exit_code,
-            completion_time=plan.ended,
-        )
-        await self._write(flux, status, outcome, (workers, finished))
+    async def _say(self, asked: Flux | MiniCluster, cluster: Cluster, plan: Plan, outcome: Outcome) -> None:
+        job = self.jobs.get(Key(cluster.namespace, cluster.job))
+        await self._write(asked, status.status_of(asked, cluster, plan, outcome, job=job, now=self._clock.now()))
 
-    async def _say_refused(self, flux: Flux, problem: Problem) -> None:
-        status = FluxStatus(phase=FluxPhase.FAILED, message=problem.text)
-        await self._write(flux, status, stuck(problem.reason, problem.text), ())
-
-    async def _write(self, flux: Flux, status: FluxStatus, outcome: Outcome, more: Iterable[Condition]) -> None:
+    async def _write(self, asked: Flux | MiniCluster, new: FluxStatus | MiniClusterStatus) -> None:
         """Writes the status where it is another, and tells of the summary condition where that has changed."""
-        generation, now = flux.metadata.generation, self._clock.now()
-        after = with_outcome(flux.status.conditions, outcome, generation=generation, now=now)
-        for each in more:
-            after = set_condition(after, msgspec.structs.replace(each, observed_generation=generation), now=now)
-        status = msgspec.structs.replace(status, conditions=after, observed_generation=generation)
-        if status == flux.status:
+        if new == asked.status:
             return
         try:
-            self.fluxes.wrote(await self._client.of(Flux).write_status(flux, status))
+            if isinstance(asked, Flux):
+                self.fluxes.wrote(await self._client.of(Flux).write_status(asked, new))
+            else:
+                self.miniclusters.wrote(await self._client.of(MiniCluster).write_status(asked, new))
         except NotFound:
             return
-        self._tell(flux, flux.status.conditions, after)
+        self._tell(asked, asked.status.conditions, new.conditions)
 
     def _tell(self, about: Resource, before: tuple[Condition, ...], after: tuple[Condition, ...]) -> None:
         summary = [tuple(filter(None, (find(each, READY),))) for each in (before, after)]
-        bad = BAD if not find(after, "Stalled") else BAD | {each.reason for each in summary[1]}
+        bad = status.BAD if not find(after, "Stalled") else status.BAD | {each.reason for each in summary[1]}
         self._recorder.record_transitions(about, summary[0], summary[1], bad=bad)
 
 
@@ -278,13 +301,32 @@ def setup_outcome(setup: FluxSetup, flux: Flux | None) -> Outcome:
     name, namespace = setup.metadata.name, setup.metadata.namespace
     if flux is None or flux.deleting:
         return stuck("FluxMissing", f"there is no Flux {name} in namespace {namespace}: create it, and it is set up so")
-    found = minicluster_of(flux, setup)
+    found = cluster_of(flux, setup)
     if isinstance(found, Problem) and found.setup:
         return stuck(found.reason, found.text.removeprefix("FluxSetup "))
     return done("InUse", f"Flux {name} is set up so")
 
 
-_TYPES: Final[dict[str, type[Resource]]] = {each.kind.kind: each for each in (ConfigMap, Service, StatefulSet, Job)}
+_TYPES: Final[dict[str, type[Resource]]] = {
+    each.kind.kind: each for each in (ConfigMap, Service, StatefulSet, Job, Pod)
+}
+
+
+def _decide(cluster: Cluster, seen: Snapshot, owner: OwnerReference) -> Plan:
+    if isinstance(cluster, IndexedCluster):
+        return indexed_decisions.decide(cluster, seen, owner)
+    assert isinstance(cluster, LaunchedCluster)  # noqa: S101 - there are two flows
+    return launched_decisions.decide(cluster, seen, owner)
+
+
+def _may_share(service: Service, cluster: Cluster) -> bool:
+    """Whether a Service names the Pods of this mini-cluster, too."""
+    return (
+        isinstance(cluster, IndexedCluster)
+        and not service.deleting
+        and indexed_decisions.is_shared(service)
+        and service.spec.selector == indexed_manifests.selector(cluster)
+    )
 
 
 def _own_key(obj: Resource) -> Iterator[Key]:
@@ -295,6 +337,12 @@ def _intent(change: Any) -> bool:
     """Another intent: what we write in the status of one is nothing to the other."""
     old, new = change.old, change.new
     return old is None or new is None or old.spec != new.spec or old.deleting != new.deleting
+
+
+def _is_lost(change: Any) -> bool:
+    """A shared Service goes, or is another: that one more mini-cluster uses it is nothing to the others."""
+    old, new = change.old, change.new
+    return new is None or new.deleting or (old is not None and old.spec != new.spec)
 
 
 def _cluster_of(pod: Pod) -> Iterator[Key]:

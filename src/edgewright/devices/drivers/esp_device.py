@@ -95,7 +95,7 @@ class Timing:
             "hold": 2 * _FASTEST_POLL,
             "settle": 10 * _FASTEST_POLL,
             "reboot": 5.0,
-            "dial": 10.0,
+            "dial": 20.0,
             "courtesy": 2 * _FASTEST_POLL,
             "leave": 1.0,
             "turn": 10.0,

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import ssl
 import sys
-import termios
 from collections.abc import Callable
 from enum import Enum
 from typing import Final, TypeVar
@@ -74,7 +72,11 @@ class TlsStream:
     def unsent(self) -> int:
         """How many bytes of what was sent have not arrived yet: `abort` would take some of them back."""
         waiting = self._writer.transport.get_write_buffer_size()
-        with contextlib.suppress(OSError, ValueError):  # the socket is closed, or the system does not tell
+        # The socket is closed, or the system does not tell.
+        with contextlib.suppress(OSError, ValueError, ImportError):
+            import fcntl  # noqa: PLC0415 - Windows has neither, and imports this to ask devices
+            import termios  # noqa: PLC0415
+
             on_their_way = fcntl.ioctl(self._writer.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
             waiting += int.from_bytes(on_their_way, sys.byteorder)
         return waiting

@@ -11,10 +11,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from edgewright.api.endpoint import BadEndpoint, parse_endpoint
 from edgewright.api.flash_pod import (
+    ATTESTATION_HOST,
     NOTE_FOLDER_VARIABLE,
     PULL_FOLDER,
     PULL_FOLDER_VARIABLE,
@@ -32,9 +33,6 @@ from edgewright.api.flashjob import DEFAULT_TIMEOUT
 from edgewright.api.reference import BadReference, Reference, is_digest, parse_reference
 from edgewright.devices.attestation import service_url
 from edgewright.devices.timescale import time_scale
-
-ATTESTATION_HOST: Final = "DICE_AUTH_SERVICE_SERVICE_HOST"
-"""Where Kubernetes tells the address of the published attestation service."""
 
 _Word = TypeVar("_Word", Role, VersionPolicy)
 
@@ -59,6 +57,7 @@ class WantedFirmware:
     version_policy: VersionPolicy = VersionPolicy.IMAGE
     verify_signature: bool = False
     plain_registries: frozenset[str] = frozenset()
+    token_hosts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +86,8 @@ class Network:
     """The address of the Pod: nothing else is listened on."""
     attestation: str = ""
     """The URL of the attestation service; empty: there is none."""
+    local: bool = False
+    """Whether the name of a device may lead to this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +129,7 @@ def read_order(environ: Mapping[str, str]) -> Order:
             external_address=reader.place(Variable.EXTERNAL_IP),
             listen=reader.text(Variable.POD_IP),
             attestation=reader.attestation(),
+            local=reader.flag(Variable.LOCAL),
         ),
         folders=Folders(
             tls=reader.folder(TLS_FOLDER_VARIABLE, TLS_FOLDER),
@@ -147,14 +149,14 @@ def read_order(environ: Mapping[str, str]) -> Order:
 
 
 def _firmware(reader: _Reader, reference: Reference) -> WantedFirmware:
-    hosts = reader.text(Variable.PLAIN_REGISTRIES).split(",")
     return WantedFirmware(
         reference=reference,
         version=reader.needed(Variable.VERSION, "the version that the device must report afterwards"),
         pinned=reader.digest(Variable.DIGEST),
         version_policy=reader.word(Variable.VERSION_POLICY, VersionPolicy.IMAGE),
         verify_signature=reader.flag(Variable.VERIFY_SIGNATURE),
-        plain_registries=frozenset(host for part in hosts if (host := part.strip())),
+        plain_registries=reader.hosts(Variable.PLAIN_REGISTRIES),
+        token_hosts=reader.hosts(Variable.TOKEN_HOSTS),
     )
 
 
@@ -217,6 +219,9 @@ class _Reader:
         if any(letter.isspace() or not letter.isprintable() for letter in text):
             self.mistakes.append(f"{name} must be an address, not {text!r}")
         return text
+
+    def hosts(self, name: str) -> frozenset[str]:
+        return frozenset(host for part in self.text(name).split(",") if (host := part.strip()))
 
     def reference(self) -> Reference:
         try:

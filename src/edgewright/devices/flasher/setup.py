@@ -18,6 +18,7 @@ from edgewright.devices.drivers.driver import Driver, Ended, Image, Surroundings
 from edgewright.devices.flasher.environment import Order, check_dialling_back
 from edgewright.devices.flasher.steps import Equipment
 from edgewright.devices.oci import Access, BadCredentials, Credentials, pull, read_dockerconfig
+from edgewright.devices.resolver import pinned
 
 CERTIFICATE_FILE: Final = "tls.crt"
 KEY_FILE: Final = "tls.key"
@@ -28,7 +29,8 @@ _WRITING: Final = frozenset({Role.FLASH, Role.CHECK})
 
 def equip(order: Order, log: Callable[[str], None]) -> Equipment:
     """All that the order needs; Ended or BadOrder where something of it is missing."""
-    driver = find_driver(order.target.protocol)
+    network = order.network
+    driver = pinned(find_driver(order.target.protocol), local=network.local, like=network.external_address)
     return Equipment(driver=driver, pull=puller(order, log), around=surroundings(order, driver, log))
 
 
@@ -80,6 +82,8 @@ def attestation(order: Order, log: Callable[[str], None]) -> Callable[[bytes], A
     if not order.network.attestation:
         log("there is no attestation service: the device is not attested")
         return None
+    if order.network.attestation.startswith("http://"):
+        log("the attestation service is asked over plain HTTP, which anybody on the way can answer")
     return AttestationClient(order.network.attestation, log=log).attest
 
 
@@ -90,7 +94,11 @@ def puller(order: Order, log: Callable[[str], None]) -> Callable[[str], Awaitabl
         return await pull(
             order.firmware.reference,
             device=device,
-            access=Access(plain_hosts=order.firmware.plain_registries, credentials=credentials(order.folders.pull)),
+            access=Access(
+                plain_hosts=order.firmware.plain_registries,
+                token_hosts=order.firmware.token_hosts,
+                credentials=credentials(order.folders.pull),
+            ),
             pinned=order.firmware.pinned,
             public_key=public_key(order) if order.firmware.verify_signature else None,
             log=log,

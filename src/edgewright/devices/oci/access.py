@@ -7,6 +7,7 @@ password is never shown.
 from __future__ import annotations
 
 import binascii
+import ipaddress
 import ssl
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ import msgspec
 
 from edgewright.api.reference import Reference
 
+_COUNTRY: Final = 2
+_SHORT: Final = 3
 _SCHEMES: Final = ("https://", "http://")
 
 
@@ -61,6 +64,8 @@ class Access:
     plain_hosts: frozenset[str] = frozenset()
     """The hosts, with their ports, that are spoken to over plain HTTP, and then never with credentials."""
     credentials: Credentials | None = None
+    token_hosts: frozenset[str] = frozenset()
+    """Hosts that give out tokens for registries of other domains, and may see their credentials for that."""
     tls: ssl.SSLContext | None = None
     """For registries with an authority of one's own; without it the system's are trusted, or those in SSL_CERT_FILE."""
 
@@ -68,9 +73,43 @@ class Access:
         """Whether a host, with its port where it has one, is spoken to over plain HTTP."""
         return host.lower() in {each.lower() for each in self.plain_hosts}
 
+    def trusts(self, realm: str, registry: str) -> bool:
+        """Whether a token service on one host may see the credentials for a registry on another, by its names."""
+        return same_domain(registry, realm) or realm.lower() in {each.lower() for each in self.token_hosts}
+
     def login(self, reference: Reference) -> Login | None:
         """Who we are to the registry of an image; None where nobody said."""
         return self.credentials.find(reference) if self.credentials is not None else None
+
+
+def same_domain(registry: str, realm: str) -> bool:
+    """Whether a token service is the registry's own by its host name: the same, below it, above it, or next to it.
+
+    Next to it means below the same parent: auth.example.com for registry.example.com. A parent that is no domain of
+    somebody's own, as com or co.uk, makes no relatives, and neither do addresses. Pure.
+    """
+    ours, theirs = registry.lower().rstrip("."), realm.lower().rstrip(".")
+    if ours == theirs:
+        return True
+    if _is_address(ours) or _is_address(theirs) or not _owned(ours):
+        return False
+    parent = ours.partition(".")[2]
+    return theirs.endswith(f".{ours}") or (_owned(parent) and (theirs == parent or theirs.endswith(f".{parent}")))
+
+
+def _owned(domain: str) -> bool:
+    """Whether a domain is somebody's own: not a top-level domain, nor the likes of co.uk and com.au below one."""
+    labels = domain.split(".")
+    shared = len(labels) == 2 and len(labels[1]) == _COUNTRY and len(labels[0]) <= _SHORT
+    return len(labels) >= 2 and not shared
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class _Entry(msgspec.Struct):

@@ -1,7 +1,8 @@
 """Asks one repository of a registry for manifests and blobs: logs in, follows redirects, tries again, resumes.
 
 `pull` and `signature` call it. What it hands out has the digest that was asked for. Credentials go to the registry's
-own host and to the token service that it names, over TLS, and nowhere else; plain HTTP is spoken to named hosts only.
+own host and to a token service of its own domain or of a named host, over TLS, and nowhere else; plain HTTP is spoken
+to named hosts only.
 """
 
 from __future__ import annotations
@@ -220,6 +221,12 @@ class Repository:
             raise Ended(Outcome.FAILED, f"{host} names {challenge.realm[:200]!r} for tokens, which is no URL") from None
         if realm.scheme == "http" and not (self._plain and self._may_be_plain(realm)):
             raise Ended(Outcome.REFUSED, f"{host} wants a token of {realm.authority} over plain HTTP: not allowed")
+        if login is not None and not self._access.trusts(realm.host, self._origin.host):
+            raise Ended(
+                Outcome.REFUSED,
+                f"{host} names {realm.authority} for tokens, which is of another domain: the credentials of"
+                f" {login.user!r} are not sent there (--token-host {realm.host} of the operator lets them)",
+            )
         headers = {"Authorization": login.header} if login is not None else {}
         answer = await self._session.request("GET", url, headers=headers, limit=_SMALL)
         if answer.status == 429 or answer.status >= 500:

@@ -1,4 +1,4 @@
-"""Many simulated devices in one process, each on a loopback address of its own.
+"""Many simulated devices in one process, each on an address of its own: a loopback one unless told otherwise.
 
 The demo, `edgewright simulate`, benchmarks and tests run one: `async with Fleet(count=12, pinned=pem) as fleet`. Which
 device has which fault depends on the seed alone, and its certificate on the seed and its address. It knows nothing of
@@ -47,11 +47,11 @@ def check_type(device: str) -> None:
         raise ValueError(f"{device!r} is no type of device that can be simulated; known: {', '.join(CHIPS)}")
 
 
-def check_addresses(first_address: str, count: int) -> ipaddress.IPv4Address:
+def check_addresses(first_address: str, count: int, network: ipaddress.IPv4Network = NETWORK) -> ipaddress.IPv4Address:
     """The first address; ValueError where so many devices from it on are not all where simulated devices live."""
     first = ipaddress.IPv4Address(first_address)
-    if first not in NETWORK or first + count - 1 not in NETWORK:
-        raise ValueError(f"{count} devices from {first} on are not all in {NETWORK}, where simulated devices live")
+    if first not in network or first + count - 1 not in network:
+        raise ValueError(f"{count} devices from {first} on are not all in {network}, where simulated devices live")
     return first
 
 
@@ -68,6 +68,7 @@ class Fleet:
         application: str = "thermometer",
         version: str = "0.1.0",
         first_address: str = FIRST_ADDRESS,
+        network: ipaddress.IPv4Network = NETWORK,
         port: int = HTTP_PORT,
         ota_port: int = OTA_PORT,
         faults: Sequence[Fault] = (),
@@ -78,12 +79,13 @@ class Fleet:
     ) -> None:
         """`pinned` is the PEM of the only server certificate that they trust; `port` 0 gives each any free one.
 
+        `network` is where they live: that of the loopback interface, or a LAN whose addresses this machine has.
         `tells_boot` is whether they count their restarts in /info, which published firmware does not, or the numbers of
         those that do.
         """
         check_count(count)
         check_type(device)
-        first = check_addresses(first_address, count)
+        first = check_addresses(first_address, count, network)
         make = Make(
             device=device,
             ota_port=ota_port,

@@ -1,7 +1,7 @@
 """A small OCI registry in the process, which serves real images from memory and misbehaves where it is told to.
 
-The demo and the tests put firmware into it and pull it as from any other registry. It takes no pushes over the network
-and keeps nothing; it is no registry to be used for anything else.
+The demo and the tests put firmware into it, and push and pull as with any other registry. It keeps nothing after its
+end; it is no registry to be used for anything else.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ FIRMWARE_PATH: Final = "/firmware/firmware.bin"
 
 _TOKEN: Final = "a-token-of-the-simulated-registry"  # noqa: S105  # it opens nothing but this
 _PATH: Final = re.compile(r"/v2/(?P<repository>.+)/(?P<kind>manifests|blobs)/(?P<name>[^/]+)")
+_UPLOAD: Final = re.compile(r"/v2/(?P<repository>.+)/blobs/uploads/(?P<upload>[^/]*)")
 _RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
 _REMEMBERED: Final = 10_000
 
@@ -209,6 +210,8 @@ class Registry:
         return await self._give(request)
 
     async def _give(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method in {"POST", "PUT"}:
+            return await self._take(request)
         found = _PATH.fullmatch(request.path)
         if request.method not in {"GET", "HEAD"} or (found is None and request.path != "/v2/"):
             return _error(404, "NOT_FOUND", "there is nothing here")
@@ -217,6 +220,25 @@ class Registry:
         if found["kind"] == "manifests":
             return self._give_manifest(found["repository"], found["name"])
         return await self._give_blob(request, found["name"])
+
+    async def _take(self, request: web.BaseRequest) -> web.Response:
+        """A blob in two steps, or a manifest, as the distribution specification has it."""
+        body = await request.read()
+        if upload := _UPLOAD.fullmatch(request.path):
+            if request.method == "POST":
+                there = f"/v2/{upload['repository']}/blobs/uploads/{len(self.requests)}"
+                return web.Response(status=202, headers={"Location": there})
+            digest = request.query.get("digest", "")
+            if digest != _digest(body):
+                return _error(400, "DIGEST_INVALID", "the content has another digest")
+            self.blobs[digest] = body
+            return web.Response(status=201, headers={"Docker-Content-Digest": digest})
+        found = _PATH.fullmatch(request.path)
+        if request.method != "PUT" or found is None or found["kind"] != "manifests":
+            return _error(404, "NOT_FOUND", "there is nothing here")
+        for name in (found["name"], _digest(body)):
+            self.manifests[found["repository"], name] = (request.headers.get("Content-Type", MANIFEST), body)
+        return web.Response(status=201, headers={"Docker-Content-Digest": _digest(body)})
 
     def _give_manifest(self, repository: str, name: str) -> web.Response:
         if (found := self.manifests.get((repository, name))) is None:

@@ -1,28 +1,24 @@
 """Who is calling: the user that a client certificate or a bearer token stands for.
 
 The server asks once for each connection whose certificate it is, and once for each request who the user is. Nothing
-here decides what a user may do, and no answer says what was wrong with a credential.
+here decides what a user may do, and no answer says what was wrong with a credential; TokenReview alone may.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Any, Final, Protocol
 
 from multidict import MultiMapping
 
-from edgewright.local.errors import bad_request, unauthorized
+from edgewright.local.errors import unauthorized
 
+_UNKNOWN: Final = "invalid bearer token"
 _AUTHENTICATED: Final = "system:authenticated"
-_IMPERSONATE: Final = "impersonate-"
-_EXTRA: Final = "impersonate-extra-"
-_SERVICE_ACCOUNT: Final = re.compile("system:serviceaccount:([^:]+):[^:]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +34,25 @@ class User:
 ADMINISTRATOR: Final = User(name="kubernetes-admin", groups=("system:masters", _AUTHENTICATED))
 """Whom the token in the data directory stands for; the certificate next to it names the same user."""
 
+ANONYMOUS: Final = User(name="system:anonymous", groups=("system:unauthenticated",))
+"""Who shows no credentials at all: somebody with the few rights that everybody has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recognised:
+    """What is known of a token: whose it is and for which audiences, or what is wrong with it."""
+
+    user: User | None = None
+    audiences: tuple[str, ...] = ()
+    fault: str = ""
+
+
+class TokenReader(Protocol):
+    """Somebody who knows tokens of a kind, such as those of ServiceAccounts."""
+
+    def read(self, token: str, audiences: Sequence[str]) -> Recognised | None:
+        """What is known of a token; None where it is not of this kind. No audience stands for the server's own."""
+
 
 class Authentication:
     """Knows the tokens; certificates are believed when the authority of the server has signed them."""
@@ -45,49 +60,36 @@ class Authentication:
     def __init__(self, tokens: Mapping[str, User]) -> None:
         """`tokens` by their secret."""
         self._tokens = [(token.encode(), user) for token, user in tokens.items()]
+        self.reader: TokenReader | None = None
+        """Who reads the tokens that are not among those."""
 
     def identify(self, headers: MultiMapping[str], peer: User | None) -> User:
-        """The user of a request on a connection whose certificate is `peer`'s; Refusal where there is none.
+        """The user of a request on a connection whose certificate is `peer`'s; Refusal where a token is no good.
 
-        A certificate counts before a token, as on the real server. Whoever is known may act as somebody else.
+        A certificate counts before a token, as on the real server. Who shows neither is anonymous.
         """
-        user = peer or self._bearer(headers.get("Authorization", ""))
+        if peer is not None:
+            return peer
+        scheme, _, rest = headers.get("Authorization", "").strip().partition(" ")
+        given = rest.strip().partition(" ")[0]
+        if scheme.lower() != "bearer" or not given:
+            return ANONYMOUS
+        user = self.recognise(given).user
         if user is None:
             raise unauthorized()
-        if any(name[:12].lower() == _IMPERSONATE for name in headers):
-            return _impersonated(headers)
         return user
 
-    def _bearer(self, header: str) -> User | None:
-        scheme, _, rest = header.strip().partition(" ")
-        given = rest.strip().partition(" ")[0].encode(errors="replace")  # bytes that are no text are no token
-        if scheme.lower() != "bearer" or not given:
-            return None
+    def recognise(self, token: str, audiences: Sequence[str] = ()) -> Recognised:
+        """What is known of a token, for these audiences or for the server's own."""
+        given = token.encode(errors="replace")  # bytes that are no text are no token
         # Every token is compared, each in constant time: how long it takes tells nothing.
-        found = [user for token, user in self._tokens if hmac.compare_digest(token, given)]
-        return found[0] if found else None
-
-
-def _impersonated(headers: MultiMapping[str]) -> User:
-    """Whom the headers of a request name; without a name there is nobody whose groups these could be."""
-    name = headers.get("Impersonate-User", "")
-    if not name:
-        raise bad_request("a request that impersonates must name a user in the header Impersonate-User")
-    groups = headers.getall("Impersonate-Group", [])
-    if not groups and (account := _SERVICE_ACCOUNT.fullmatch(name)):
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[1]}"]
-    known = "system:unauthenticated" if name == "system:anonymous" else _AUTHENTICATED
-    extra: dict[str, tuple[str, ...]] = {}
-    for header, value in headers.items():
-        if header[: len(_EXTRA)].lower() == _EXTRA:
-            key = unquote(header[len(_EXTRA) :]).lower()
-            extra[key] = (*extra.get(key, ()), value)
-    return User(
-        name=name,
-        groups=(*groups, *(() if known in groups else (known,))),
-        uid=headers.get("Impersonate-Uid", ""),
-        extra=extra,
-    )
+        found = [user for known, user in self._tokens if hmac.compare_digest(known, given)]
+        if found:
+            return Recognised(user=found[0])
+        read = None if self.reader is None else self.reader.read(token, audiences)
+        if read is None:
+            return Recognised(fault=_UNKNOWN)
+        return Recognised(fault=f"[{_UNKNOWN}, {read.fault}]") if read.fault else read
 
 
 def user_of_connection(connection: ssl.SSLObject | None) -> User | None:

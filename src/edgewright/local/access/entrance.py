@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewright.local.access import kubeconfig
+from edgewright.local.access.accounts import Accounts, Find
 from edgewright.local.access.authentication import ADMINISTRATOR, Authentication
 from edgewright.local.access.authority import Authority, Identity, client_tls, serving_names, serving_tls
 from edgewright.runtime.clock import Clock
@@ -22,6 +23,8 @@ class Entrance:
 
     def __init__(self, data: Path, *, host: str, names: Iterable[str] = (), clock: Clock) -> None:
         """For a server that listens on `host` and is also reached under `names`, such as the first Service address."""
+        self._data = data
+        self._clock = clock
         self.authority = Authority(data / "pki", clock=clock)
         self.token = self.authority.token()
         """What stands for the administrator in an Authorization header."""
@@ -39,6 +42,12 @@ class Entrance:
         """The certificate of the administrator, for people."""
         groups = [group for group in ADMINISTRATOR.groups if group != "system:authenticated"]
         return self.authority.client("admin", user=ADMINISTRATOR.name, groups=groups)
+
+    def accounts(self, find: Find) -> Accounts:
+        """The tokens of ServiceAccounts, which are believed from now on; `find` reads the store."""
+        accounts = Accounts(self._data / "pki" / "service-accounts.pem", find, clock=self._clock)
+        self.authentication.reader = accounts
+        return accounts
 
     def kubeconfig(self, server: str) -> dict[str, Any]:
         """The administrator's kubeconfig for a server under this URL."""

@@ -1,19 +1,31 @@
 """Gives out the addresses and node ports of Services, each to one Service only.
 
-What is taken is read from the stored Services with each request. Between that and the moment when a Service is stored
-others may ask, so what was given out is also remembered here: until it is seen stored, is released, or is so old that
-the write it was for cannot be under way any more. Nothing here is kept over a restart, and nothing needs to be.
+Giving out begins at a place drawn by lot, as in Kubernetes: two servers on one machine must not give out the same,
+since their nodes listen there. What is taken is read from the stored Services with each request. Between that and the
+moment when a Service is stored others may ask, so what was given out is also remembered here: until it is seen stored,
+is released, or is so old that the write it was for cannot be under way any more. Nothing here is kept over a restart,
+and nothing needs to be.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import secrets
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from edgewright.runtime.objects import RawObject
 
 _MAX_WRITE = timedelta(minutes=1)
+
+Draw: TypeAlias = Callable[[range], int]
+"""Draws one number of a range, with which giving out begins."""
+
+
+def by_lot(numbers: range) -> int:
+    """Any of them; a range of IPv6 may have more than a sequence can."""
+    return numbers.start + secrets.randbelow(numbers.stop - numbers.start)
 
 
 class Taken(Exception):
@@ -46,13 +58,13 @@ class Reservations:
 class Addresses:
     """The addresses of Services, out of a range; the lowest are given only to those who ask for them by name."""
 
-    def __init__(self, network: str) -> None:
+    def __init__(self, network: str, *, draw: Draw = min) -> None:
         self.network = ipaddress.ip_network(network)
         self.family = f"IPv{self.network.version}"
         self.reservations = Reservations()
         self._last = self.network.num_addresses - (2 if self.network.version == 4 else 1)
         self._first = min(_band(self._last, share=16, most=256) + 1, self._last)
-        self._next = self._first
+        self._next = draw(range(self._first, self._last + 1))
 
     def check(self, wanted: str, used: Collection[str]) -> str:
         """The address that was asked for, or `Taken`."""
@@ -76,11 +88,11 @@ class Addresses:
 class Ports:
     """The node ports of Services."""
 
-    def __init__(self, ports: range) -> None:
+    def __init__(self, ports: range, *, draw: Draw = min) -> None:
         self.ports = ports
         self.reservations = Reservations()
         self._first = min(ports[0] + _band(len(ports), share=32, most=128), ports[-1])
-        self._next = self._first
+        self._next = draw(range(self._first, ports[-1] + 1))
 
     def check(self, wanted: int, used: Collection[str]) -> int:
         """The port that was asked for, or `Taken`."""

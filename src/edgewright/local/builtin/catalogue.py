@@ -9,21 +9,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edgewright.local.builtin import (
+    access_kinds,
     binding,
     configmap,
+    cronjob,
+    daemonset,
+    deployment,
     endpointslice,
     event,
+    job,
     lease,
     namespace,
     node,
+    persistentvolumeclaim,
     pod,
+    poddisruptionbudget,
     podtemplate,
-    reviews,
     secret,
     service,
     serviceaccount,
+    statefulset,
 )
-from edgewright.local.served import VERBS, Rules, Served, Subresource
+from edgewright.local.served import VERBS, Rules, ScalePaths, Served, Subresource
 from edgewright.local.structs.fields import REFERENCE, definitions
 from edgewright.runtime.objects import Kind, RawObject
 
@@ -32,6 +39,11 @@ SERVICE_RANGE = "10.96.0.0/16"
 NODE_PORTS = range(30000, 32768)
 """Where Services get their node ports from, unless told otherwise."""
 _STATUS = Subresource(name="status")
+_SCALE = Subresource(name="scale", kind=Kind(group="autoscaling", version="v1", kind="Scale", plural="scales"))
+EVICTION = Kind(group="policy", version="v1", kind="Eviction", plural="evictions")
+"""What is posted to a Pod that is to go, if the budgets let it."""
+_ATTACH_OPTIONS = Kind(group="", version="v1", kind="PodAttachOptions", plural="")
+_EXEC_OPTIONS = Kind(group="", version="v1", kind="PodExecOptions", plural="")
 _BINDING = Kind(group="", version="v1", kind="Binding", plural="bindings")
 
 
@@ -46,6 +58,7 @@ def served(
 
     return [
         *_core(service_range, node_ports),
+        *_workloads(),
         _entry(
             Kind(group="discovery.k8s.io", version="v1", kind="EndpointSlice", plural="endpointslices"),
             "io.k8s.api.discovery.v1",
@@ -79,30 +92,7 @@ def served(
             categories=("api-extensions",),
             subresources=(_STATUS,),
         ),
-        _entry(
-            Kind(
-                group="authentication.k8s.io",
-                version="v1",
-                kind="SelfSubjectReview",
-                plural="selfsubjectreviews",
-                namespaced=False,
-            ),
-            "io.k8s.api.authentication.v1",
-            reviews.SelfSubjectReviewRules(),
-            verbs=("create",),
-        ),
-        _entry(
-            Kind(
-                group="authorization.k8s.io",
-                version="v1",
-                kind="SelfSubjectAccessReview",
-                plural="selfsubjectaccessreviews",
-                namespaced=False,
-            ),
-            "io.k8s.api.authorization.v1",
-            reviews.SelfSubjectAccessReviewRules(),
-            verbs=("create",),
-        ),
+        *(_entry(each.kind, each.package, each.rules, **each.settings) for each in access_kinds.entries()),
     ]
 
 
@@ -131,13 +121,23 @@ def _core(service_range: str, node_ports: range) -> list[Served]:
             selectable=node.SELECTABLE,
         ),
         _core_entry(
+            "PersistentVolumeClaim",
+            "persistentvolumeclaims",
+            persistentvolumeclaim.PersistentVolumeClaimRules(),
+            short_names=("pvc",),
+            subresources=(_STATUS,),
+        ),
+        _core_entry(
             "Pod",
             "pods",
             pod.PodRules(),
             short_names=("po",),
             categories=("all",),
             subresources=(
+                Subresource(name="attach", verbs=("create", "get"), kind=_ATTACH_OPTIONS, described=False),
                 Subresource(name="binding", verbs=("create",), kind=_BINDING),
+                Subresource(name="eviction", verbs=("create",), kind=EVICTION),
+                Subresource(name="exec", verbs=("create", "get"), kind=_EXEC_OPTIONS, described=False),
                 Subresource(name="log", verbs=("get",)),
                 _STATUS,
             ),
@@ -145,7 +145,13 @@ def _core(service_range: str, node_ports: range) -> list[Served]:
         ),
         _core_entry("PodTemplate", "podtemplates", podtemplate.PodTemplateRules()),
         _core_entry("Secret", "secrets", secret.SecretRules(), selectable=secret.SELECTABLE),
-        _core_entry("ServiceAccount", "serviceaccounts", serviceaccount.ServiceAccountRules(), short_names=("sa",)),
+        _core_entry(
+            "ServiceAccount",
+            "serviceaccounts",
+            serviceaccount.ServiceAccountRules(),
+            short_names=("sa",),
+            subresources=(Subresource(name="token", verbs=("create",), kind=access_kinds.TOKEN_REQUEST),),
+        ),
         _core_entry(
             "Service",
             "services",
@@ -156,6 +162,59 @@ def _core(service_range: str, node_ports: range) -> list[Served]:
             selectable=service.SELECTABLE,
         ),
     ]
+
+
+def _workloads() -> list[Served]:
+    """The kinds that make Pods of a template, and what they keep of their past."""
+    return [
+        _apps_entry("ControllerRevision", statefulset.ControllerRevisionRules()),
+        _apps_entry(
+            "DaemonSet", daemonset.DaemonSetRules(), short_names=("ds",), categories=("all",), subresources=(_STATUS,)
+        ),
+        _apps_entry("Deployment", deployment.DeploymentRules(), **_SCALED, short_names=("deploy",)),
+        _apps_entry(
+            "ReplicaSet",
+            deployment.ReplicaSetRules(),
+            **_SCALED,
+            short_names=("rs",),
+        ),
+        _apps_entry("StatefulSet", statefulset.StatefulSetRules(), **_SCALED, short_names=("sts",)),
+        _entry(
+            Kind(group="batch", version="v1", kind="Job", plural="jobs"),
+            "io.k8s.api.batch.v1",
+            job.JobRules(),
+            categories=("all",),
+            subresources=(_STATUS,),
+            selectable=job.SELECTABLE,
+        ),
+        _entry(
+            Kind(group="batch", version="v1", kind="CronJob", plural="cronjobs"),
+            "io.k8s.api.batch.v1",
+            cronjob.CronJobRules(),
+            short_names=("cj",),
+            categories=("all",),
+            subresources=(_STATUS,),
+        ),
+        _entry(
+            Kind(group="policy", version="v1", kind="PodDisruptionBudget", plural="poddisruptionbudgets"),
+            "io.k8s.api.policy.v1",
+            poddisruptionbudget.PodDisruptionBudgetRules(),
+            short_names=("pdb",),
+            subresources=(_STATUS,),
+        ),
+    ]
+
+
+_SCALED: dict[str, Any] = {
+    "categories": ("all",),
+    "subresources": (_SCALE, _STATUS),
+    "scale": deployment.SCALE,
+}
+
+
+def _apps_entry(name: str, rules: Rules, **settings: Any) -> Served:
+    kind = Kind(group="apps", version="v1", kind=name, plural=f"{name.lower()}s")
+    return _entry(kind, "io.k8s.api.apps.v1", rules, **settings)
 
 
 def _core_entry(name: str, plural: str, rules: Rules, *, namespaced: bool = True, **settings: Any) -> Served:
@@ -175,6 +234,7 @@ def _entry(
     verbs: tuple[str, ...] = VERBS,
     subresources: tuple[Subresource, ...] = (),
     selectable: Mapping[str, Callable[[RawObject], str]] | None = None,
+    scale: ScalePaths | None = None,
 ) -> Served:
     definition = f"{package}.{kind.kind}"
     listed = f"{package}.{kind.kind}List" in definitions()
@@ -195,6 +255,7 @@ def _entry(
         schema=definitions()[definition],
         definition=definition,
         selectable=selectable or {},
+        scale=scale,
         columns=columns,
         row=row,
     )

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewright.local import names
-from edgewright.local.field_errors import invalid, required, unsupported
+from edgewright.local.field_errors import invalid, required, too_long, unsupported
 from edgewright.local.go_format import quote
 from edgewright.local.selectors import label_key_faults, label_value_faults
 from edgewright.runtime.errors import Cause
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
+LARGEST_ANNOTATIONS = 256 * 1024
 PORT_RULE = "must be between 1 and 65535, inclusive"
 _KEY = "[-._a-zA-Z0-9]+"
 _KEY_PATTERN = re.compile(_KEY)
@@ -54,6 +55,14 @@ def labels(path: str, values: dict[str, str]) -> list[Cause]:
     for key, value in values.items():
         causes += [invalid(path, key, why) for why in label_key_faults(key)]
         causes += [invalid(path, value, why) for why in label_value_faults(value)]
+    return causes
+
+
+def notes(path: str, values: dict[str, str]) -> list[Cause]:
+    """A map of annotations: keys as those of labels, in any case, and not too much in all."""
+    causes = [invalid(path, key, why) for key in values for why in label_key_faults(key.lower())]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > LARGEST_ANNOTATIONS:
+        causes.append(too_long(path, LARGEST_ANNOTATIONS))
     return causes
 
 

@@ -1,6 +1,6 @@
 """The rules of Pods: what admission adds to a new one, what may change later, binding, and how long one takes to end.
 
-Real clusters add a volume with a token of the ServiceAccount to each Pod; here nobody signs tokens, so none is added.
+The volume with a token of the ServiceAccount comes from `podtokens`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from edgewright.local.builtin import poddefaults
+from edgewright.local.builtin import poddefaults, podtokens
 from edgewright.local.builtin.binding import BindingRules
 from edgewright.local.builtin.podspec import pod_spec
 from edgewright.local.builtin.podupdate import changed_spec, changed_status
@@ -124,15 +124,7 @@ class PodRules(BuiltinRules):
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
                 f"a DNS label is recommended: [{' '.join(faults)}]"
             )
-        for place, container in enumerate(obj["spec"].get("containers") or ()):
-            seen: set[str] = set()
-            for index, variable in enumerate(container.get("env") or ()):
-                if variable["name"] in seen:
-                    found.append(
-                        f"spec.containers[{place}].env[{index}]: hides previous definition of "
-                        f'"{variable["name"]}", which may be dropped when using apply'
-                    )
-                seen.add(variable["name"])
+        found += environment_warnings(obj["spec"], "spec")
         return found
 
     def act(self, obj: RawObject, body: RawObject, write: Write) -> RawObject | None:
@@ -153,6 +145,21 @@ class PodRules(BuiltinRules):
             return 0
         seconds: int = obj["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
         return 1 if seconds < 0 else seconds
+
+
+def environment_warnings(spec: RawObject, path: str) -> list[str]:
+    """That a variable of a container is said twice, in a Pod or in a template."""
+    found = []
+    for place, container in enumerate(spec.get("containers") or ()):
+        seen: set[str] = set()
+        for index, variable in enumerate(container.get("env") or ()):
+            if variable["name"] in seen:
+                found.append(
+                    f"{path}.containers[{place}].env[{index}]: hides previous definition of "
+                    f'"{variable["name"]}", which may be dropped when using apply'
+                )
+            seen.add(variable["name"])
+    return found
 
 
 def _agree(status: RawObject) -> None:
@@ -207,6 +214,7 @@ def _give_account(obj: RawObject, write: Write) -> None:
         where = f"{metadata.get('namespace', '')}/{name}"
         why = f'error looking up service account {where}: serviceaccount "{name}" not found'
         raise forbidden(KIND, metadata.get("name", ""), why)
+    podtokens.mount(spec, account)
     if account.get("imagePullSecrets") and not spec.get("imagePullSecrets"):
         spec["imagePullSecrets"] = account["imagePullSecrets"]
 

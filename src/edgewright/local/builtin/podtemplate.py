@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from edgewright.local.builtin import checks, poddefaults
-from edgewright.local.builtin.podspec import pod_spec
-from edgewright.local.field_errors import forbidden
+from edgewright.local.builtin import poddefaults
+from edgewright.local.builtin.workloads import template_faults
 from edgewright.local.served import Write
 from edgewright.local.structs.rules import CORE, BuiltinRules
 from edgewright.runtime.errors import Cause
@@ -24,10 +23,4 @@ class PodTemplateRules(BuiltinRules):
 
     def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
         """A template must have the spec of a Pod that could be made of it."""
-        template = obj["template"]
-        causes = checks.labels("template.labels", template["metadata"].get("labels") or {})
-        causes += pod_spec(template["spec"], "template.spec", is_pod=False)
-        if template["spec"].get("ephemeralContainers"):
-            why = "ephemeral containers not allowed in pod template"
-            causes.append(forbidden("template.spec.ephemeralContainers", why))
-        return causes
+        return template_faults(obj["template"], "template")

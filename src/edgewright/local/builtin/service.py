@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from edgewright.local.builtin import allocation, servicechecks
-from edgewright.local.builtin.allocation import Addresses, Ports, Taken
+from edgewright.local.builtin.allocation import Addresses, Ports, Taken, by_lot
 from edgewright.local.builtin.checks import address
 from edgewright.local.errors import internal_error
 from edgewright.local.errors import invalid as invalid_object
@@ -33,8 +33,8 @@ class ServiceRules(BuiltinRules):
 
     def __init__(self, *, service_range: str, node_ports: range) -> None:
         super().__init__()
-        self._addresses = Addresses(service_range)
-        self._ports = Ports(node_ports)
+        self._addresses = Addresses(service_range, draw=by_lot)
+        self._ports = Ports(node_ports, draw=by_lot)
 
     def default(self, obj: RawObject) -> None:
         """What follows from the type and what is the same for all."""

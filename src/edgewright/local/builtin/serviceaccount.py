@@ -6,7 +6,7 @@ from edgewright.local.structs.rules import CORE, BuiltinRules
 
 
 class ServiceAccountRules(BuiltinRules):
-    """ServiceAccounts are plain data here: nobody signs tokens for them."""
+    """ServiceAccounts are plain data; their tokens are made by `serving.token_requests`."""
 
     definition = f"{CORE}.ServiceAccount"
     returns_deleted = True

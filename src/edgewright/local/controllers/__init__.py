@@ -7,8 +7,18 @@ so they are tested on a real API server, and know nothing of the store behind it
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from edgewright.local.controllers import defaults, endpoints, namespaces, orphans, scheduler
+from edgewright.local.controllers import (
+    aggregation,
+    claims,
+    defaults,
+    endpoints,
+    namespaces,
+    orphans,
+    scheduler,
+    workloads,
+)
 from edgewright.local.controllers.discovery import KindsFunction, ServedKinds
 from edgewright.local.controllers.expiry import EventExpiry
 from edgewright.local.controllers.garbage import GarbageCollector
@@ -23,12 +33,12 @@ class Companions:
     """What runs next to the manager: it watches kinds that come and go, which a manager's caches cannot."""
 
     def __init__(
-        self, kinds: ServedKinds, garbage: GarbageCollector, expiry: EventExpiry, scheduling: Recorder
+        self, kinds: ServedKinds, garbage: GarbageCollector, expiry: EventExpiry, recorders: Sequence[Recorder]
     ) -> None:
         self.kinds = kinds
         """Whom to tell (`kinds.changed()`) that kinds were defined or taken away."""
         self.garbage = garbage
-        self._parts = (kinds.run, garbage.run, expiry.run, scheduling.run)
+        self._parts = (kinds.run, garbage.run, expiry.run, *(each.run for each in recorders))
 
     async def run(self) -> None:
         """Runs until cancelled; raises what ended a part otherwise."""
@@ -56,11 +66,14 @@ def add_all(
     if kinds is None:
         manager.cache(CustomResourceDefinition).subscribe(lambda _: served.changed())
     defaults.add(manager, certificate=root_ca)
+    aggregation.add(manager)
     namespaces.add(manager, kinds=served, clock=clock)
     endpoints.add(manager)
+    claims.add(manager)
     orphans.add(manager, clock=clock)
     recorder = Recorder(manager.client, "default-scheduler", clock=clock)
     if schedule:
         scheduler.add(manager, recorder=recorder, clock=clock)
     garbage = GarbageCollector(manager, kinds=served, clock=clock)
-    return Companions(served, garbage, EventExpiry(manager.client, clock=clock), recorder)
+    recorders = [recorder, *workloads.add(manager, clock=clock)]
+    return Companions(served, garbage, EventExpiry(manager.client, clock=clock), recorders)

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from edgewright.local.controllers.resources import Node, NodeTerm, Pod, Requirement, Taint, Toleration
+from edgewright.local.controllers.resources import Node, NodeTerm, Pod, PodSpec, Taint, Toleration
+from edgewright.runtime.label_requirements import holds
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -62,12 +63,21 @@ def objection(pod: Pod, node: Node) -> str:
         return "were not ready"
     if node.spec.unschedulable and not _tolerated(_CORDONED, tolerations):
         return "were unschedulable"
-    if not _selected(pod, node):
+    if not _selected(pod.spec, node):
         return "didn't match Pod's node affinity/selector"
     for taint in node.spec.taints:
         if taint.effect in _KEEPS_AWAY and not _tolerated(taint, tolerations):
             return f"had untolerated taint {{{taint.key}: {taint.value}}}"
     return ""
+
+
+def fits(spec: PodSpec, node: Node) -> tuple[bool, bool]:
+    """Whether a Pod that every Node gets is to run on this one, and whether one that runs there may stay."""
+    if not _selected(spec, node):
+        return False, False
+    taints = [*node.spec.taints, *((_CORDONED,) if node.spec.unschedulable else ())]
+    effects = {each.effect for each in taints if not _tolerated(each, spec.tolerations)}
+    return not effects & _KEEPS_AWAY, "NoExecute" not in effects
 
 
 def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
@@ -79,11 +89,11 @@ def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     )
 
 
-def _selected(pod: Pod, node: Node) -> bool:
+def _selected(spec: PodSpec, node: Node) -> bool:
     labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return False
-    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    affinity = spec.affinity and spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     return not required or any(_meets(node, term) for term in required.node_selector_terms)
 
@@ -92,30 +102,6 @@ def _meets(node: Node, term: NodeTerm) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False  # an empty term selects nothing
     fields = {"metadata.name": node.metadata.name}
-    return all(_holds(each, node.metadata.labels) for each in term.match_expressions) and all(
-        _holds(each, fields) for each in term.match_fields
+    return all(holds(each, node.metadata.labels, numbers=True) for each in term.match_expressions) and all(
+        holds(each, fields, numbers=True) for each in term.match_fields
     )
-
-
-def _holds(requirement: Requirement, values: Mapping[str, str]) -> bool:
-    value = values.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as operator:
-            return _compared(value, operator, requirement.values)
-    return False
-
-
-def _compared(value: str | None, operator: str, limits: tuple[str, ...]) -> bool:
-    try:
-        number, limit = int(value or ""), int(limits[0])
-    except (ValueError, IndexError):
-        return False
-    return number > limit if operator == "Gt" else number < limit

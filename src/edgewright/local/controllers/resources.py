@@ -114,6 +114,18 @@ class SchedulingGate(Struct, frozen=True, gc=False, kw_only=True):
     name: str = ""
 
 
+class ClaimSource(Struct, frozen=True, gc=False, kw_only=True):
+    """The claim that a volume is."""
+
+    claim_name: str = ""
+
+
+class Volume(Struct, frozen=True, gc=False, kw_only=True):
+    """A volume of a Pod; only claims are looked at."""
+
+    persistent_volume_claim: ClaimSource | None = None
+
+
 class PodSpec(Struct, frozen=True, gc=False, kw_only=True):
     """Where a Pod may run and what it serves."""
 
@@ -125,6 +137,7 @@ class PodSpec(Struct, frozen=True, gc=False, kw_only=True):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     hostname: str = ""
     subdomain: str = ""
     restart_policy: str = "Always"
@@ -137,11 +150,34 @@ class PodIP(Struct, frozen=True, gc=False, kw_only=True):
     ip: str = ""
 
 
+class Terminated(Struct, frozen=True, gc=False, kw_only=True):
+    """How a container ended."""
+
+    exit_code: int = 0
+
+
+class ContainerState(Struct, frozen=True, gc=False, kw_only=True):
+    """What a container does; only its end is looked at."""
+
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Struct, frozen=True, gc=False, kw_only=True):
+    """How a container is doing."""
+
+    name: str = ""
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
 class PodStatus(Struct, frozen=True, gc=False, kw_only=True):
     """How a Pod is doing."""
 
     phase: str = ""
+    reason: str = ""
     conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     pod_ips: tuple[PodIP, ...] = msgspec.field(name="podIPs", default=())
 
 

@@ -99,7 +99,7 @@ def _add_paths(served: Served, found: dict[str, RawObject]) -> None:
         found[everywhere] = {"get": operation, "parameters": parameters}
     _add(found, root, _COLLECTION, served)
     _add(found, f"{root}/{{name}}", _OBJECT, served)
-    for sub in served.subresources:
+    for sub in (each for each in served.subresources if each.described):
         _add(found, f"{root}/{{name}}/{sub.name}", _SUBRESOURCE, served, sub)
 
 

@@ -17,6 +17,7 @@ from edgewright.runtime.objects import RawObject
 
 _JUNCTORS = ("allOf", "anyOf", "oneOf", "not", "default")
 _GVK, _SELECTABLE = "x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields"
+_PATCH = "x-kubernetes-patch-strategy"
 
 
 def document(kinds: Sequence[Served], definitions: Mapping[str, RawObject]) -> RawObject:
@@ -40,7 +41,8 @@ def _root(schema: RawObject) -> RawObject:
 
 def _schema(schema: RawObject) -> RawObject:
     if reference := _reference(schema):
-        about = {"description": schema["description"]} if "description" in schema else {}
+        # kubectl reads from it how a field is patched.
+        about = {name: schema[name] for name in ("description", _PATCH) if name in schema}
         return {**about, "$ref": f"#/definitions/{reference.removeprefix(REFERENCE)}"}
     children = schema.get("properties") or {}
     copy = below(schema, _schema)

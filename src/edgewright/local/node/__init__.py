@@ -8,6 +8,15 @@ cgroups could hold (requests and limits, sizes of volumes) is not enforced; life
 from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
 from edgewright.local.node.folders import FolderTaken
 from edgewright.local.node.lifecycle import Timing
-from edgewright.local.node.node import Node
+from edgewright.local.node.node import Advertised, Containers, Network, Node
 
-__all__ = ["FolderTaken", "LoopbackAddresses", "Node", "PodAddresses", "Timing"]
+__all__ = [
+    "Advertised",
+    "Containers",
+    "FolderTaken",
+    "LoopbackAddresses",
+    "Network",
+    "Node",
+    "PodAddresses",
+    "Timing",
+]

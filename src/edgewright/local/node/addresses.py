@@ -31,13 +31,12 @@ class PodAddresses(Protocol):
         """The Pod is gone."""
 
 
-class LoopbackAddresses:
-    """Loopback addresses out of a /16 of the node's own."""
+class NetworkAddresses:
+    """The addresses of one range, each Pod's chosen by its uid."""
 
-    def __init__(self, node: str, *, network: int | None = None) -> None:
-        digest = hashlib.sha256(node.encode()).digest()
-        second = network if network is not None else _FIRST_NETWORK + digest[0] % _NETWORKS
-        self._first = int(ipaddress.IPv4Address(f"127.{second}.0.0")) + 1
+    def __init__(self, first: int, places: int) -> None:
+        self._first = first
+        self._places = places
         self._by_uid: dict[str, str] = {}
         self._taken: set[str] = set()
 
@@ -47,12 +46,12 @@ class LoopbackAddresses:
         if known is not None:
             return known
         place = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big")
-        for step in range(_PLACES):
-            address = str(ipaddress.IPv4Address(self._first + (place + step) % _PLACES))
+        for step in range(self._places):
+            address = str(ipaddress.IPv4Address(self._first + (place + step) % self._places))
             if address not in self._taken:
                 self.keep(uid, address)
                 return address
-        raise NoAddress(f"all {_PLACES} addresses of this node are in use")
+        raise NoAddress(f"all {self._places} addresses of this node are in use")
 
     def keep(self, uid: str, address: str) -> None:
         """Counts an address as given."""
@@ -64,3 +63,24 @@ class LoopbackAddresses:
         address = self._by_uid.pop(uid, None)
         if address is not None:
             self._taken.discard(address)
+
+
+class LoopbackAddresses(NetworkAddresses):
+    """Loopback addresses out of a /16 of the node's own."""
+
+    def __init__(self, node: str, *, network: int | None = None) -> None:
+        digest = hashlib.sha256(node.encode()).digest()
+        second = network if network is not None else _FIRST_NETWORK + digest[0] % _NETWORKS
+        super().__init__(int(ipaddress.IPv4Address(f"127.{second}.0.0")) + 1, _PLACES)
+
+
+class SubnetAddresses(NetworkAddresses):
+    """The addresses of a network whose first one is the machine's own; which network that is may be said later."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 0)
+
+    def use(self, subnet: str) -> None:
+        """Says which network it is."""
+        network = ipaddress.IPv4Network(subnet)
+        self._first, self._places = int(network[2]), network.num_addresses - 3

@@ -16,14 +16,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgewright.containers import ContainersError
+from edgewright.local.builtin.podtokens import FOLDER as TOKEN_FOLDER
+from edgewright.local.builtin.podtokens import PREFIX as TOKEN_PREFIX
 from edgewright.local.controllers.resources import Service
+from edgewright.local.node.claims import ClaimFolders
 from edgewright.local.node.environment import PATH, command_line, environment
-from edgewright.local.node.folders import AttemptFolder, PodFolder, PodRecord
+from edgewright.local.node.folders import PODMAN, AttemptFolder, PodFolder, PodRecord
+from edgewright.local.node.image_pulls import NoImage
 from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.lifecycle import Start, Timing
 from edgewright.local.node.mount_check import how_to_mount
 from edgewright.local.node.pod_hosts import HOSTS, HostsFiles, host_name, rewrite
 from edgewright.local.node.pod_ids import PodIds
+from edgewright.local.node.podman_runtime import PodmanRuntime, Wanted
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.service_variables import service_variables
 from edgewright.local.node.sources import Missing, Sources, Tokens
@@ -41,9 +47,11 @@ DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 class NotStarted(Exception):
     """A container cannot be started now; the reason is the word that its status shows."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, *, retry: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+        self.retry = retry
+        """In how many seconds to try again, where the node's usual wait is not meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +66,14 @@ class Machine:
     """The users and groups that Pods may have; None: they run as the node itself."""
     mounts: bool = True
     """Whether a container can have a root of its own here."""
+    processes: bool = False
+    """Whether a container can have a process table of its own here; it takes a root of its own."""
+    claims: bool = False
+    """Whether PersistentVolumeClaims are folders of this machine."""
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
+    commands: bool = True
+    """Whether a Pod may run other programs of the machine than those that images stand for."""
     own_scratch: bool = True
     """Whether a container has /tmp and /var/tmp to itself, as it would in a cluster."""
     shown: Sequence[Path] = ()
@@ -96,8 +110,10 @@ class Starter:
         hosts: HostsFiles,
         clock: Clock,
         timing: Timing,
+        podman: PodmanRuntime | None = None,
     ) -> None:
         self._client = client
+        self._podman = podman
         self._machine = machine
         self._services = services
         self._hosts = hosts
@@ -105,6 +121,8 @@ class Starter:
         self._timing = timing
         self._root = os.geteuid() == 0
         self._tokens = Tokens(client, clock)
+        self.claims = ClaimFolders(client, machine.directory / "claims")
+        """Where the claims of Pods lie."""
 
     def sources(self, pod: Pod, record: PodRecord) -> Sources:
         """What a Pod may refer to, fresh from the API server."""
@@ -136,7 +154,10 @@ class Starter:
             if user is None
             else Owner(user["uid"], user["gid"] if group is None else group, shared=group is not None)
         )
+        await self._claims_of(pod, record)
         for volume in pod.spec.get("volumes") or ():
+            if volume.get("persistentVolumeClaim") is not None:
+                continue
             place = folder.volumes / volume["name"]
             files = await files_of(volume, sources, resources)
             if files is None:
@@ -144,17 +165,48 @@ class Starter:
             else:
                 write_files(place, files, owner=owner)
 
-    async def start(self, pod: Pod, record: PodRecord, folder: PodFolder, start: Start) -> int:
-        """Starts a container and says the shim's pid; NotStarted where something keeps it from being run at all."""
+    async def _claims_of(self, pod: Pod, record: PodRecord) -> dict[str, Path]:
+        """Where the volumes of a Pod that are claims lie, by their names."""
+        group = (pod.spec.get("securityContext") or {}).get("fsGroup") if self._root else None
+        return {
+            volume["name"]: await self.claims.of(pod.metadata.namespace, volume, user=record.user, group=group)
+            for volume in pod.spec.get("volumes") or ()
+            if volume.get("persistentVolumeClaim") is not None
+        }
+
+    def contained(self, pod: Pod) -> set[str]:
+        """The containers that podman runs: where it is at hand, those whose image stands for no program here.
+
+        A Pod with such a one is podman's: the others are processes in its network.
+        """
+        if self._podman is None:
+            return set()
+        return {each["name"] for each in pod.all_containers if self._program(each) is None}
+
+    def _program(self, container: RawObject) -> Sequence[str] | None:
+        return program_for(container.get("image", ""), self._machine.images)
+
+    async def start(self, pod: Pod, record: PodRecord, folder: PodFolder, start: Start) -> int | None:
+        """Starts a container and says the pid of its shim, where it has one that is our child.
+
+        NotStarted says what keeps it from being run at all.
+        """
         container = start.container
-        program = program_for(container.get("image", ""), self._machine.images)
+        program = self._program(container)
+        if program is None and record.runtime == PODMAN:
+            await self._start_contained(pod, record, folder, start)
+            return None
         if program is None:
             raise NotStarted("ErrImagePull", not_here(container.get("image", ""), self._machine.images))
         attempt = folder.attempt(container["name"], start.number)
         try:
             order = await self._order(pod, record, folder, start, program)
+            if record.runtime == PODMAN:
+                order["network"] = await self._podman_or_not().network_of(pod, record)
         except Missing as error:
             raise NotStarted("CreateContainerConfigError", str(error)) from error
+        except ContainersError as error:
+            raise NotStarted("CreateContainerError", str(error)) from error
         order |= {"step": start.step, "image": container.get("image", "")}
         attempt.prepare(order)
         shim = await self._launch(attempt)
@@ -164,6 +216,43 @@ class Starter:
             attempt.remove()
             raise NotStarted("CreateContainerError", f"the shim did not begin: {said or 'it said nothing'}")
         return shim
+
+    def _podman_or_not(self) -> PodmanRuntime:
+        if self._podman is None:
+            raise NotStarted("CreateContainerError", "podman is not used any more: the Pod cannot go on (--runtime)")
+        return self._podman
+
+    async def _start_contained(self, pod: Pod, record: PodRecord, folder: PodFolder, start: Start) -> None:
+        machine, container, podman = self._machine, start.container, self._podman_or_not()
+        sources = self.sources(pod, record)
+        try:
+            image = await podman.image(pod, start, sources)
+            base = {"HOSTNAME": host_name(pod), **service_variables(pod, self._services), **machine.environment}
+            values = await environment(container, sources, base=base, capacity=machine.capacity)
+            mounts = mounts_of(container, pod.spec, folder.volumes, values, await self._claims_of(pod, record))
+            message = container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
+            attempt = folder.attempt(container["name"], start.number)
+            mounts.append(Mount(attempt.message_file, message, False))
+            if HOSTS not in {mount.path for mount in mounts}:
+                rewrite(folder.hosts, self._hosts.content(pod, record.address))
+                mounts.append(Mount(folder.hosts, HOSTS, False))
+            wanted = Wanted(
+                pod=pod,
+                record=record,
+                folder=folder,
+                start=start,
+                image=image,
+                values=values,
+                mounts=mounts,
+                log_limit=machine.log_limit,
+            )
+            await podman.start(wanted)
+        except NoImage as error:
+            raise NotStarted(error.reason, str(error), retry=error.retry) from error
+        except Missing as error:
+            raise NotStarted("CreateContainerConfigError", str(error)) from error
+        except ContainersError as error:
+            raise NotStarted("CreateContainerError", str(error)) from error
 
     async def _order(
         self,
@@ -180,7 +269,7 @@ class Starter:
         base |= {**service_variables(pod, self._services), **machine.environment}
         sources = self.sources(pod, record)
         values = await environment(container, sources, base=base, capacity=machine.capacity)
-        mounts = mounts_of(container, pod.spec, folder.volumes, values)
+        mounts = mounts_of(container, pod.spec, folder.volumes, values, await self._claims_of(pod, record))
         order: dict[str, Any] = {
             "command": command_line(container, program, values),
             "environment": values,
@@ -207,11 +296,12 @@ class Starter:
             order["root"] = {
                 "base": str(attempt.path / "base"),
                 "hostname": host_name(pod),
+                "processes": machine.processes,
                 "shown": [str(path) for path in machine.shown] if closed else [],
                 "covered": [str(path) for path in (machine.directory, *machine.covered)],
                 "mounts": [mount.as_order() for mount in mounts],
             }
-        elif mounts:
+        elif mounts := [mount for mount in mounts if not _is_token(mount)]:
             order["told"] = self._told(container, [*mounts, Mount(attempt.message_file, DEFAULT_MESSAGE_PATH, False)])
         return order
 
@@ -250,6 +340,11 @@ class Starter:
         finally:
             os.close(reader)
         return pid
+
+
+def _is_token(mount: Mount) -> bool:
+    """Whether this is the token that a Pod gets unasked: where nothing can be mounted it does without."""
+    return mount.path == TOKEN_FOLDER and mount.source.name.startswith(TOKEN_PREFIX)
 
 
 async def _end_of(reader: int) -> None:

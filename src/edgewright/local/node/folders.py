@@ -22,6 +22,8 @@ from edgewright.runtime.objects import Struct
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+PROCESS, PODMAN = "process", "podman"
+"""Who runs the containers of a Pod: this machine itself, or podman."""
 KEPT_ATTEMPTS = 2
 """The one that runs and the one before it, whose log `kubectl logs --previous` shows."""
 
@@ -38,6 +40,8 @@ class PodRecord(Struct, frozen=True, gc=False, kw_only=True):
     grace: int = 30
     user: int = 0
     """The id of the user and the group that are this Pod's own; 0: it runs as the node itself."""
+    runtime: str = PROCESS
+    """Who runs its containers."""
 
 
 class State(Struct, frozen=True, gc=False, kw_only=True):
@@ -47,6 +51,10 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     shim: Identity | None = None
     main: Identity | None = None
     started: int = 0
+    container: str = ""
+    """What podman calls it, where podman runs it: `shim` is the process that podman has next to it."""
+    stop: int = 15
+    """The signal by which podman's container is asked to end."""
 
 
 class Exit(Struct, frozen=True, gc=False, kw_only=True):
@@ -58,6 +66,7 @@ class Exit(Struct, frozen=True, gc=False, kw_only=True):
     signal: int = 0
     error: str = ""
     lost: bool = False
+    out_of_memory: bool = False
 
 
 class Attempt(Struct, frozen=True, gc=False, kw_only=True):
@@ -146,6 +155,10 @@ class AttemptFolder:
         message.chmod(0o666)
         write_file(draft / "order.json", msgspec.json.encode(order))
         draft.rename(self.path)
+
+    def begin(self, state: State) -> None:
+        """Writes down who runs it, before that is let go."""
+        write_file(self.path / "state.json", msgspec.json.encode(state))
 
     def call_off(self) -> bool:
         """Makes sure that an order which has not begun never will; False where it has begun."""

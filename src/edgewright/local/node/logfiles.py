@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 _CHUNK = 64 << 10
@@ -48,7 +49,18 @@ def parse(line: bytes) -> Entry | None:
     tag, space, text = rest.partition(b" ")
     if not space or tag not in {b"F", b"P"}:
         return None
-    return Entry(time.decode("ascii", "replace"), stream.decode("ascii", "replace"), tag == b"P", text)
+    return Entry(_in_utc(time.decode("ascii", "replace")), stream.decode("ascii", "replace"), tag == b"P", text)
+
+
+def _in_utc(time: str) -> str:
+    """A time as the shim writes it; podman writes the machine's own, with its distance from UTC."""
+    if time.endswith("Z") or time[-6:-5] not in {"+", "-"}:
+        return time
+    whole, rest = time[:19], time[19:-6]
+    if time[-5:] == "00:00":
+        return f"{whole}{rest}Z"
+    moment = datetime.fromisoformat(whole + time[-6:]).astimezone(UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{rest}Z"
 
 
 class LogReader:

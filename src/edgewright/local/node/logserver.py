@@ -1,14 +1,13 @@
-"""Serves the logs of containers as a kubelet does, so that `kubectl logs` works through any API server.
+"""Serves the logs of containers as a kubelet does, and sessions in them, so that `kubectl logs` and `exec` work.
 
-GET /containerLogs/NAMESPACE/POD/CONTAINER, over TLS, which demands a client certificate; whether its user may read logs
-is asked for each request. The node runs it. A reader that is slow is waited for, never buffered for.
+GET /containerLogs/NAMESPACE/POD/CONTAINER, /exec/… and /attach/…, over TLS, which demands a client certificate; whether
+its user may do that is asked for each request. A reader that is slow is waited for, never buffered for.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +16,13 @@ from aiohttp import web
 
 from edgewright.local.access.authentication import User, user_of_connection
 from edgewright.local.node.logfiles import LogReader, Wanted, selected, shown
+from edgewright.local.node.sessions import Session, hold, refuse
 from edgewright.runtime.clock import Clock
 
 _LOOK_EVERY = 0.2
+_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_MAX_MESSAGE = 1 << 20
+_HEARTBEAT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,33 @@ Find = Callable[[str, str, str, bool], Found | NoLog]
 """Finds a log by namespace, Pod, container and whether the previous one is meant."""
 
 
-May = Callable[[User], Awaitable[bool]]
-"""Whether a user may read the logs of this node."""
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """A session that somebody asks for."""
+
+    verb: str
+    """exec or attach."""
+    command: Sequence[str] = ()
+    stdin: bool = False
+    stderr: bool = True
+    tty: bool = False
 
 
-async def nobody(_: User) -> bool:
-    """Lets nobody read logs."""
+FindSession = Callable[[str, str, str, Wish], Session | str]
+"""Finds what makes a session by namespace, Pod and container; or says why there is none."""
+
+May = Callable[[User, str], Awaitable[bool]]
+"""Whether a user may use a part of this node: `log`, or `proxy` for sessions."""
+
+
+async def nobody(_: User, __: str) -> bool:
+    """Lets nobody in."""
     return False
+
+
+def no_sessions(*_: object) -> str:
+    """Finds none."""
+    return "this node has no sessions"
 
 
 class LogServer:
@@ -63,9 +86,11 @@ class LogServer:
         port: int,
         clock: Clock,
         may: May = nobody,
+        find_session: FindSession = no_sessions,
     ) -> None:
         """Without TLS, which only tests do, nobody can be known and anybody may read."""
         self._find = find
+        self._find_session = find_session
         self._may = may
         self._tls = tls
         self._host = host
@@ -80,6 +105,7 @@ class LogServer:
         app.add_routes(
             [
                 web.get("/containerLogs/{namespace}/{pod}/{container}", self._answer),
+                web.get("/{verb:exec|attach}/{namespace}/{pod}/{container}", self._session),
                 web.get("/healthz", _healthy),
             ]
         )
@@ -94,13 +120,37 @@ class LogServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
+    async def _refused(self, request: web.Request, part: str, what: str) -> web.Response | None:
+        """The answer to whoever may not do that; None where they may."""
+        if self._tls is None:
+            return None
+        user = user_of_connection(request.get_extra_info("ssl_object"))
+        if user is None:
+            return web.Response(status=401, text="Unauthorized")
+        if not await self._may(user, part):
+            return web.Response(status=403, text=f"{user.name} may not {what}")
+        return None
+
+    async def _session(self, request: web.Request) -> web.StreamResponse:
+        if refused := await self._refused(request, "proxy", "run commands: needs create on nodes/proxy"):
+            return refused
+        names, query = request.match_info, request.query
+        wish = Wish(
+            verb=names["verb"],
+            command=query.getall("command", []),
+            stdin=_true(query.get("stdin")),
+            stderr=_true(query.get("stderr")),
+            tty=_true(query.get("tty")),
+        )
+        found = self._find_session(names["namespace"], names["pod"], names["container"], wish)
+        socket = web.WebSocketResponse(protocols=_PROTOCOLS, max_msg_size=_MAX_MESSAGE, heartbeat=_HEARTBEAT_SECONDS)
+        await socket.prepare(request)
+        await (refuse(socket, found) if isinstance(found, str) else hold(socket, found))
+        return socket
+
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        if self._tls is not None:
-            user = user_of_connection(request.get_extra_info("ssl_object"))
-            if user is None:
-                return web.Response(status=401, text="Unauthorized")
-            if not await self._may(user):
-                return web.Response(status=403, text=f"{user.name} may not read logs: needs get on nodes/log")
+        if refused := await self._refused(request, "log", "read logs: needs get on nodes/log"):
+            return refused
         query = request.query
         try:
             wanted = wanted_from(query, now=self._clock.now())
@@ -113,12 +163,12 @@ class LogServer:
         answer = web.StreamResponse(headers={"Content-Type": "text/plain"})
         answer.enable_chunked_encoding()
         await answer.prepare(request)
-        await _send(answer, found, wanted, follow=_true(query.get("follow")))
+        await _send(answer, found, wanted, follow=_true(query.get("follow")), clock=self._clock)
         await answer.write_eof()
         return answer
 
 
-async def _send(answer: web.StreamResponse, found: Found, wanted: Wanted, *, follow: bool) -> None:
+async def _send(answer: web.StreamResponse, found: Found, wanted: Wanted, *, follow: bool, clock: Clock) -> None:
     left = wanted.limit
     first = True
     with LogReader(found.path) as reader:
@@ -135,7 +185,7 @@ async def _send(answer: web.StreamResponse, found: Found, wanted: Wanted, *, fol
                         return
             if not follow or (not running and not entries):
                 return
-            await asyncio.sleep(_LOOK_EVERY if running else 0)
+            await clock.sleep(_LOOK_EVERY if running else 0)
 
 
 def _chunks(lines: Iterable[bytes]) -> list[bytes]:

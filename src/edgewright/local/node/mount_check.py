@@ -1,4 +1,4 @@
-"""Whether a container can have a root of its own on this machine: tried once, in a process of its own.
+"""Whether a container can have a root and processes of its own on this machine: tried once, in a process of its own.
 
 Ordinary users may be forbidden to make user namespaces, and root in a container may lack the right to mount; the node
 asks before it promises volumes.
@@ -19,14 +19,34 @@ sys.path.append(sys.argv[1])
 import mountspace
 mountspace.enter({"base": sys.argv[2], "mounts": [], "hostname": "edgewright"})
 """
+_TRY_PROCESSES = """
+import os, sys
+sys.path.append(sys.argv[1])
+import mountspace
+mountspace.leave_the_machines_processes()
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+mountspace.enter({"base": sys.argv[2], "mounts": [], "hostname": "edgewright", "processes": True})
+sys.exit(os.getpid() != 1 or not os.path.exists("/proc/1"))
+"""
 
 
 def mounts_work() -> bool:
     """Whether the shim's way to mount works here."""
+    return _works(_TRY)
+
+
+def processes_work() -> bool:
+    """Whether a container can have a process table of its own here, with a /proc that shows it alone."""
+    return _works(_TRY_PROCESSES)
+
+
+def _works(program: str) -> bool:
     with tempfile.TemporaryDirectory(prefix="edgewright-") as base:
         here = str(Path(__file__).parent)
         tried = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-I", "-S", "-B", "-c", _TRY, here, base], check=False, capture_output=True, timeout=30
+            [sys.executable, "-I", "-S", "-B", "-c", program, here, base], check=False, capture_output=True, timeout=30
         )
     return tried.returncode == 0
 

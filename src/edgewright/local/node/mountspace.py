@@ -4,20 +4,24 @@ There is no image with a root of its own here, so a private mount namespace gets
 every entry of the machine's root appears by a bind mount. Where a mount path does not exist, the folder that should
 hold it is unfolded in the same way, entry by entry, and the path is made in the tmpfs: nothing is ever created on the
 machine. Folders that a Pod must not see are covered; programs in folders that its user may not enter are shown alone.
-Ordinary users get the same in a user namespace of their own. The shim calls `enter` in the child; it never undoes
-anything, because the namespace goes with its last process.
+Where the kernel allows it a container has a process table of its own too, and a /proc that shows nothing else. Ordinary
+users get the same in a user namespace of their own. The shim calls `enter` in the child; it never undoes anything,
+because the namespace goes with its last process. It imports little, because the init of each container keeps it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
 import stat
-from typing import Any
 
-_NEW_MOUNTS, _NEW_NAME, _NEW_USER = 0x00020000, 0x04000000, 0x10000000
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_NEW_MOUNTS, _NEW_NAME, _NEW_USER, _NEW_PROCESSES = 0x00020000, 0x04000000, 0x10000000, 0x20000000
+_NEW_NETWORK = 0x40000000
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
 _REMOUNT, _BIND, _MOVE, _RECURSIVE, _UNBINDABLE, _PRIVATE = 32, 4096, 8192, 16384, 1 << 17, 1 << 18
 _DETACH = 2
@@ -40,17 +44,36 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
         raise Unmountable(number, f"cannot mount {source} at {target}: {os.strerror(number)}")
 
 
-def leave_the_machines_mounts() -> None:
-    """Gets a mount namespace whose changes nobody else sees; as an ordinary user, inside a user namespace."""
-    uid, gid = os.getuid(), os.getgid()
-    if _libc.unshare(_NEW_MOUNTS | (_NEW_USER if uid else 0)) != 0:
+def leave_the_machines_processes() -> None:
+    """Lets the next child be the first process of a new table; as an ordinary user, inside a user namespace."""
+    _leave(_NEW_PROCESSES, "PID", user=os.getuid() != 0)
+
+
+def join_network(path: str) -> None:
+    """Leaves the machine's network for another, which a file of /proc stands for."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    if _libc.setns(fd, _NEW_NETWORK) != 0:
         number = ctypes.get_errno()
-        raise Unmountable(number, f"cannot make a mount namespace: {os.strerror(number)}")
-    if uid:
-        for name, content in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
-                file.write(content)
+        raise Unmountable(number, f"cannot join the network {path}: {os.strerror(number)}")
+    os.close(fd)
+
+
+def leave_the_machines_mounts(*, user: bool) -> None:
+    """Gets a mount namespace whose changes nobody else sees; with `user`, inside a new user namespace."""
+    _leave(_NEW_MOUNTS, "mount", user=user)
     mount("none", "/", "", _RECURSIVE | _PRIVATE)
+
+
+def _leave(namespaces: int, name: str, *, user: bool) -> None:
+    """Leaves namespaces of the machine; in a new user namespace one stays who one is."""
+    uid, gid = os.getuid(), os.getgid()
+    if _libc.unshare(namespaces | (_NEW_USER if user else 0)) != 0:
+        number = ctypes.get_errno()
+        raise Unmountable(number, f"cannot make a {name} namespace: {os.strerror(number)}")
+    if user:
+        for file_name, content in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{file_name}", "w") as file:  # noqa: PTH123
+                file.write(content)
 
 
 def take_name(name: str) -> None:
@@ -104,13 +127,19 @@ class Root:
         if os.path.isdir(self.at(path)):  # noqa: PTH112
             mount("tmpfs", self.at(path), "tmpfs", _READ_ONLY | _NO_SUID, "mode=0555,size=4k")
 
+    def show_own_processes(self) -> None:
+        """Shows a container the processes of its own namespace, which this process must be in."""
+        mount("proc", self.at("/proc"), "proc", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS)
+
     def hide_processes_of_others(self) -> None:
         """Shows a container those processes only that are its user's; where the kernel or an old one says no, all."""
         flags = _NO_SUID | _NO_DEVICES | _NO_PROGRAMS
         for options in ("hidepid=invisible", "hidepid=2"):
-            with contextlib.suppress(Unmountable):
+            try:
                 mount("proc", self.at("/proc"), "proc", flags, options)
-                return
+            except Unmountable:
+                continue
+            return
 
     def show_alone(self, path: str) -> None:
         """Shows a folder that lies in others which strangers may not enter: those hold nothing else then."""
@@ -190,8 +219,10 @@ def _make_inside(volume: str, path: str, *, folder: bool) -> str:
     *above, last = path.split("/")
     try:
         for name in (*above, *([last] if folder else [])):
-            with contextlib.suppress(FileExistsError):
+            try:  # noqa: SIM105 - contextlib would cost each container its size
                 os.mkdir(name, 0o755, dir_fd=fd)
+            except FileExistsError:
+                pass
             fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
         if not folder:
             fd = os.open(last, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644, dir_fd=fd)
@@ -219,11 +250,13 @@ def _create(path: str, *, folder: bool) -> None:
 def enter(wanted: dict[str, Any]) -> None:
     """Leaves the machine's mounts for a root with what is wanted in it.
 
-    `base` is an empty folder to build in; `hostname` is what the machine is to be called, where it is given; `shown`
-    are programs' folders, `covered` those that must not be seen, and `mounts` are what goes where: source, path,
-    readOnly. Mounts come in the order of their paths' length, so that one may lie inside another.
+    `base` is an empty folder to build in; `hostname` is what the machine is to be called, where it is given;
+    `processes` says that this process is the first of a new table, and an ordinary user's in a new user namespace;
+    `shown` are programs' folders, `covered` those that must not be seen, and `mounts` are what goes where: source,
+    path, readOnly. Mounts come in the order of their paths' length, so that one may lie inside another.
     """
-    leave_the_machines_mounts()
+    own_processes = wanted.get("processes", False)
+    leave_the_machines_mounts(user=os.getuid() != 0 and not own_processes)
     if wanted.get("hostname"):
         take_name(wanted["hostname"])
     root = Root(wanted["base"])
@@ -235,5 +268,8 @@ def enter(wanted: dict[str, Any]) -> None:
         root.bind(each["source"], target, read_only=each["readOnly"], inside=each.get("inside", ""))
     for path in wanted.get("covered", ()):
         root.cover(path)  # last: to unfold what lies around it would uncover it
-    root.hide_processes_of_others()
+    if own_processes:
+        root.show_own_processes()
+    else:
+        root.hide_processes_of_others()
     root.move_in()

@@ -13,8 +13,10 @@ import os
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgewright.containers import ContainersError
 from edgewright.local.access.authentication import User
 from edgewright.local.controllers.resources import Service
 from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
@@ -26,34 +28,37 @@ from edgewright.local.node.container_start import (
 )
 from edgewright.local.node.folders import AttemptFolder, NodeFolder
 from edgewright.local.node.lifecycle import Timing
-from edgewright.local.node.logserver import Found, LogServer, NoLog
-from edgewright.local.node.mount_check import closed_to_others, how_to_mount, mounts_work, where_nobody_may_enter
+from edgewright.local.node.logserver import Found, LogServer, NoLog, Wish
+from edgewright.local.node.mount_check import (
+    closed_to_others,
+    how_to_mount,
+    mounts_work,
+    processes_work,
+    where_nobody_may_enter,
+)
 from edgewright.local.node.pod_hosts import HostsFiles
 from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pod_loop import Reconciler
+from edgewright.local.node.podman_runtime import PodmanRuntime
+from edgewright.local.node.podman_service import podman_command
 from edgewright.local.node.pods import Pod
-from edgewright.local.node.probe_actions import Asker
+from edgewright.local.node.probe_actions import Asker, enter_command
 from edgewright.local.node.probes import Probes
 from edgewright.local.node.processes import boot_id
 from edgewright.local.node.registration import Registration, capacity
 from edgewright.local.node.runs import Run, Runs
+from edgewright.local.node.sessions import Session
 from edgewright.runtime import logs
+from edgewright.runtime.access_review import ACCESS_REVIEW, review
 from edgewright.runtime.cache import Cache, Change
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.controller import Controller, For
 from edgewright.runtime.errors import KubernetesError
 from edgewright.runtime.events import Recorder
-from edgewright.runtime.objects import Key, Kind, RawObject
+from edgewright.runtime.objects import Key, RawObject
 from edgewright.runtime.predicates import intent_changed
 
-_ACCESS_REVIEW = Kind(
-    group="authorization.k8s.io",
-    version="v1",
-    kind="SubjectAccessReview",
-    plural="subjectaccessreviews",
-    namespaced=False,
-)
 _WORKERS = 8
 _WAITING = {
     "ErrImagePull": "image can't be pulled",
@@ -62,6 +67,55 @@ _WAITING = {
 """What is said of a container that waits, instead of the reason in its status."""
 
 _log = logs.get("local.node")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Containers:
+    """What the containers of a node are, and what they get and see of its machine."""
+
+    images: Mapping[str, Sequence[str]]
+    """The commands, by the names of the images that they stand for."""
+    ids: PodIds | None = None
+    """Whom Pods may run as where the node runs as root."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for every container."""
+    covered: Sequence[Path] = ()
+    """Folders that no Pod sees."""
+    shown: Sequence[Path] = ()
+    """Folders with programs that every Pod may read, besides those of this Python."""
+    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
+    podman: bool = False
+    """Whether images that stand for no program are pulled, and run by podman."""
+    commands: bool = True
+    """Whether a Pod may run any program of the machine, not only those that its images stand for."""
+    claims: bool = False
+    """Whether PersistentVolumeClaims are folders of the machine, as on the node of the embedded control plane."""
+    log_limit: int = 10 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Where the node and its Pods are reached."""
+
+    host: str = "127.0.0.1"
+    """The address of the node, on which it serves logs."""
+    log_port: int = 0
+    log_tls: ssl.SSLContext | None = None
+    """The TLS of the log server, which must demand a client certificate; without it no logs are served."""
+    addresses: PodAddresses | None = None
+    """Where Pods get their addresses from; None: from the loopback network."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advertised:
+    """What the Node object says of the node, for the scheduler and for people."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Mapping[str, bool] = field(default_factory=dict)
+    """Which keys it has with the effect NoSchedule, and which it has not; of others it says nothing."""
+    pods: int = 110
+    """How many Pods it runs at most."""
 
 
 class Node:
@@ -73,48 +127,22 @@ class Node:
         *,
         name: str,
         directory: Path,
-        images: Mapping[str, Sequence[str]],
-        addresses: PodAddresses | None = None,
-        log_tls: ssl.SSLContext | None = None,
-        listen: str = "127.0.0.1",
-        log_port: int = 0,
+        containers: Containers,
+        network: Network | None = None,
+        advertised: Advertised | None = None,
         clock: Clock | None = None,
-        ids: PodIds | None = None,
-        environment: Mapping[str, str] | None = None,
-        covered: Sequence[Path] = (),
-        shown: Sequence[Path] = (),
-        told: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
-        labels: Mapping[str, str] | None = None,
-        pods: int = 110,
-        log_limit: int = 10 << 20,
         timing: Timing | None = None,
     ) -> None:
-        """Says what the node is; nothing happens before `run`.
-
-        `directory` is the node's own, closed to everybody else. `images` maps names to commands. `log_tls` is the TLS
-        of the log server and must demand a client certificate; without it no logs are served. `ids` are whom Pods may
-        run as where the node runs as root. `environment` goes to every container. `covered` are folders that no Pod
-        sees, `shown` folders with programs that every Pod may read besides those of this Python. `told` has the images
-        whose programs can do without mounts, and for each mount path the variables that tell them of another place.
-        """
+        """Says what the node is; nothing happens before `run`. `directory` is its own, closed to everybody else."""
         self.name = name
         self._client = client
+        self._folder = NodeFolder(directory)
+        self._containers = containers
+        self._network = network or Network()
+        self._addresses = self._network.addresses or LoopbackAddresses(name)
+        self._advertised = advertised or Advertised()
         self._clock = clock or SystemClock()
         self._timing = timing or Timing()
-        self._folder = NodeFolder(directory)
-        self._images = dict(images)
-        self._addresses = addresses or LoopbackAddresses(name)
-        self._tls = log_tls
-        self._listen = listen
-        self._log_port = log_port
-        self._ids = ids
-        self._environment = dict(environment or {})
-        self._covered = tuple(path.resolve() for path in covered)
-        self._shown = (*program_folders(), *(path.resolve() for path in shown))
-        self._told = dict(told or {})
-        self._labels = dict(labels or {})
-        self._most_pods = pods
-        self._log_limit = log_limit
         self._runs: Runs | None = None
         self._pods: Cache[Pod] | None = None
         self._ready = asyncio.Event()
@@ -132,29 +160,20 @@ class Node:
             self._folder.close()
 
     async def _run(self) -> None:
-        has = capacity(self._folder.path, pods=self._most_pods)
-        machine = Machine(
-            name=self.name,
-            host=self._listen,
-            images=self._images,
-            directory=self._folder.path,
-            ids=self._ids if os.geteuid() == 0 else None,
-            mounts=await asyncio.to_thread(mounts_work),
-            told=self._told,
-            own_scratch=not needs_scratch_of_the_machine(self._images, self._shown),
-            shown=self._shown,
-            covered=self._covered,
-            environment=self._environment,
-            capacity=has,
-            log_limit=self._log_limit,
-        )
+        mounts, processes = await asyncio.gather(asyncio.to_thread(mounts_work), asyncio.to_thread(processes_work))
+        machine = self._machine(mounts=mounts, processes=mounts and processes)
+        if machine.mounts and not machine.processes:
+            _log.warning(
+                "Pods share the process table of the machine: the kernel gives them no PID namespace with a /proc of "
+                "its own here; as root every Pod still has a user of its own, as an ordinary user it has not",
+            )
         if not machine.mounts:
             _log.warning(
                 "nothing can be mounted here: Pods with volumes do not start, but for those of the images named",
-                images=", ".join(self._told) or "none",
+                images=", ".join(machine.told) or "none",
                 remedy=how_to_mount(root=os.geteuid() == 0),
             )
-            closed = closed_to_others(self._shown) if machine.ids is not None else None
+            closed = closed_to_others(machine.shown) if machine.ids is not None else None
             if closed is not None:
                 _log.warning(where_nobody_may_enter(closed))
         async with AsyncExitStack() as stack:
@@ -162,26 +181,51 @@ class Node:
             registration = Registration(
                 self._client,
                 name=self.name,
-                host=self._listen,
+                host=self._network.host,
                 port=port,
-                capacity=has,
+                capacity=machine.capacity,
                 clock=self._clock,
                 timing=self._timing,
-                labels=self._labels,
+                labels=self._advertised.labels,
+                taints=self._advertised.taints,
             )
             await registration.register()
             await self._follow_pods(machine, registration, stack)
 
+    def _machine(self, *, mounts: bool, processes: bool) -> Machine:
+        given = self._containers
+        shown = (*program_folders(), *(path.resolve() for path in given.shown))
+        return Machine(
+            name=self.name,
+            host=self._network.host,
+            images=given.images,
+            directory=self._folder.path,
+            ids=given.ids if os.geteuid() == 0 else None,
+            mounts=mounts,
+            processes=processes,
+            told=given.told,
+            commands=given.commands,
+            claims=given.claims,
+            own_scratch=not needs_scratch_of_the_machine(given.images, shown),
+            shown=shown,
+            covered=tuple(path.resolve() for path in given.covered),
+            environment=given.environment,
+            capacity=capacity(self._folder.path, pods=self._advertised.pods),
+            log_limit=given.log_limit,
+        )
+
     async def _serve_logs(self, stack: AsyncExitStack) -> int | None:
-        if self._tls is None:
+        network = self._network
+        if network.log_tls is None:
             return None
         server = LogServer(
             self._find_log,
-            tls=self._tls,
-            host=self._listen,
-            port=self._log_port,
+            tls=network.log_tls,
+            host=network.host,
+            port=network.log_port,
             clock=self._clock,
-            may=functools.partial(may_read_logs, self._client, self.name),
+            may=functools.partial(may_use, self._client, self.name),
+            find_session=self._find_session,
         )
         stack.push_async_callback(server.close)
         await server.start()
@@ -193,13 +237,26 @@ class Node:
         services = Cache(self._client.of(Service), clock=self._clock)
         recorder = Recorder(self._client, "edgewright-node", clock=self._clock)
         wake = _Wake()
-        runs = self._runs = Runs(self._folder, self._addresses, boot=boot, changed=wake)
+        podman = PodmanRuntime(self._folder.path, clock=self._clock, changed=wake) if self._containers.podman else None
+        if podman is not None:
+            stack.push_async_callback(podman.close)
+        runs = self._runs = Runs(self._folder, self._addresses, boot=boot, changed=wake, podman=podman)
         stack.callback(runs.close)
         runs.find_again()
+        if podman is not None:
+            await _sweep(podman, runs)
         hosts = HostsFiles(pods, services, lambda: {run.uid: run.folder.hosts for run in runs if _has_hosts(run)})
-        starter = Starter(self._client, machine, services=services, hosts=hosts, clock=self._clock, timing=self._timing)
+        starter = Starter(
+            self._client,
+            machine,
+            services=services,
+            hosts=hosts,
+            clock=self._clock,
+            timing=self._timing,
+            podman=podman,
+        )
         probes = Probes(
-            Asker(runs).ask,
+            Asker(runs, podman).ask,
             clock=self._clock,
             changed=wake,
             unhealthy=lambda pod, text: recorder.record(pod, "Warning", "Unhealthy", text),
@@ -217,6 +274,7 @@ class Node:
             boot=boot,
             clock=self._clock,
             timing=self._timing,
+            podman=podman,
         )
         controller = Controller(
             "node", reconciler.reconcile, For(pods, when=_counts), workers=_WORKERS, clock=self._clock
@@ -256,10 +314,34 @@ class Node:
             return Found(place.log, functools.partial(_runs_still, place))
         return NoLog(f'pod "{pod}" does not exist', status=404)
 
+    def _find_session(self, namespace: str, pod: str, container: str, wish: Wish) -> Session | str:
+        run = next(iter(self._runs.named(Key(namespace, pod))), None) if self._runs else None
+        attempt = next(iter(run.folder.attempts(container)), None) if run else None
+        state = attempt.state if attempt is not None and attempt.running else None
+        if run is None or attempt is None or state is None or state.main is None:
+            return f"container {container} of pod {pod} does not run"
+        if state.container:
+            command = podman_command(state.container, wish)
+        elif wish.verb == "attach":
+            return "a Pod that is a process cannot be attached to: see its log"
+        elif not self._containers.commands:
+            return "this node runs no other programs than those of images (--allow-command lets it)"
+        else:
+            command = enter_command(run.folder.attempt(container, attempt.number), state.main, wish.command)
+        return Session(command=command, stdin=wish.stdin, stderr=wish.stderr, tty=wish.tty)
+
     def _said_of(self, run: Run) -> RawObject:
         """The last status of a Pod: what we wrote, or what an earlier node did."""
         pod = run.written or (self._pods.get(run.key) if self._pods is not None else None)
         return pod.status if pod is not None and pod.uid == run.uid else {}
+
+
+async def _sweep(podman: PodmanRuntime, runs: Runs) -> None:
+    """Removes what an earlier node has left with podman; where that cannot be done, the node goes on."""
+    try:
+        await podman.sweep({run.uid for run in runs})
+    except ContainersError as error:
+        _log.warning("what podman has of earlier Pods stays for now", error=str(error))
 
 
 def _last_ended(status: RawObject, container: str) -> int | None:
@@ -299,19 +381,22 @@ def _counts(change: Change[Pod]) -> bool:
     return over or intent_changed(change)
 
 
-async def may_read_logs(client: Client, node: str, user: User) -> bool:
-    """Whether the API server lets a user read the logs of a node; administrators, as it is one itself, always may."""
+async def may_use(client: Client, node: str, user: User, part: str = "log") -> bool:
+    """Whether the API server lets a user read the logs of a node, or have sessions there (`proxy`).
+
+    Administrators, as it is one itself, always may.
+    """
     if "system:masters" in user.groups:
         return True
-    wanted = {"verb": "get", "resource": "nodes", "subresource": "log", "name": node}
+    verb = "get" if part == "log" else "create"
+    wanted = {"verb": verb, "resource": "nodes", "subresource": part, "name": node}
     asked = {"user": user.name, "groups": list(user.groups), "resourceAttributes": wanted}
-    review = {"apiVersion": _ACCESS_REVIEW.api_version, "kind": _ACCESS_REVIEW.kind, "metadata": {}, "spec": asked}
     try:
-        answer = await client.raw(_ACCESS_REVIEW).create(review)
+        answer = await review(client, ACCESS_REVIEW, asked)
     except KubernetesError as error:
-        _log.warning("cannot ask who may read logs; refused", user=user.name, error=str(error))
+        _log.warning("cannot ask what a user may do; refused", user=user.name, error=str(error))
         return False
-    return bool((answer.get("status") or {}).get("allowed"))
+    return bool(answer.get("allowed"))
 
 
 class _Wake:

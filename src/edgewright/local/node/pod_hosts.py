@@ -1,4 +1,4 @@
-"""The hosts file of each Pod: its own name, and the names that headless Services give to the Pods of this node.
+"""The hosts file of each Pod: its own name, those of Services, and those that headless Services give to Pods.
 
 A cluster has a DNS server for these names; here a file in the Pod's mount namespace takes its place. `container_start`
 writes it before the first container, and `HostsFiles` rewrites it, in place, when a Pod or a Service comes or goes. It
@@ -41,11 +41,17 @@ def hosts_file(machine: str, pod: Pod, address: str, names: Iterable[str]) -> st
 
 
 def service_names(services: Iterable[Service], pods: Iterable[Pod], namespace: str) -> list[str]:
-    """A line for each name that a headless Service gives, as a Pod in `namespace` may write it."""
+    """A line for each Service with an address, and for each Pod of a headless one, as a Pod in `namespace` asks."""
     known = sorted(pods, key=lambda pod: (pod.deleting, pod.key))
-    return [
+    offered = sorted(services, key=lambda each: each.key)
+    addressed = [
+        " ".join((service.spec.cluster_ip, *_spellings(service, near=service.metadata.namespace == namespace)))
+        for service in offered
+        if service.spec.cluster_ip.startswith("127.")  # others lead nowhere from here
+    ]
+    return addressed + [
         line
-        for service in sorted(services, key=lambda each: each.key)
+        for service in offered
         if service.spec.cluster_ip == "None" and service.spec.selector
         for pod in known
         if _serves(service, pod)
@@ -67,13 +73,18 @@ def _is_ready(pod: Pod) -> bool:
 
 
 def _lines(service: Service, pod: Pod, *, near: bool) -> Iterator[str]:
-    name, namespace = service.metadata.name, service.metadata.namespace
-    spellings = [f"{name}.{namespace}.svc.{CLUSTER_DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}"]
-    spellings += [name] if near else []
+    name, spellings = service.metadata.name, _spellings(service, near=near)
     address = pod.status["podIP"]
     if pod.spec.get("hostname") and pod.spec.get("subdomain") == name:
         yield " ".join((address, *(f"{pod.spec['hostname']}.{each}" for each in spellings)))
     yield " ".join((address, *spellings))
+
+
+def _spellings(service: Service, *, near: bool) -> list[str]:
+    """The names of a Service, the full one first; its bare name counts in its own namespace."""
+    name, namespace = service.metadata.name, service.metadata.namespace
+    full = [f"{name}.{namespace}.svc.{CLUSTER_DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}"]
+    return full + ([name] if near else [])
 
 
 class HostsFiles:
@@ -93,7 +104,7 @@ class HostsFiles:
     def content(self, pod: Pod, address: str) -> str:
         """What the file of a Pod holds now."""
         names = service_names(self._services, self._pods, pod.metadata.namespace)
-        return hosts_file(_of_the_machine(), pod, address, names)
+        return hosts_file(_of_the_machine(address), pod, address, names)
 
     async def keep(self) -> None:
         """Rewrites the files whenever something has changed, until cancelled."""
@@ -103,7 +114,7 @@ class HostsFiles:
             self._bring_up_to_date()
 
     def _bring_up_to_date(self) -> None:
-        machine, places, names = _of_the_machine(), self._places(), dict[str, list[str]]()
+        places, names = self._places(), dict[str, list[str]]()
         written: dict[str, str] = {}
         for pod in self._pods:
             place, address, namespace = places.get(pod.uid), pod.status.get("podIP"), pod.metadata.namespace
@@ -111,7 +122,7 @@ class HostsFiles:
                 continue
             if namespace not in names:
                 names[namespace] = service_names(self._services, self._pods, namespace)
-            content = written[pod.uid] = hosts_file(machine, pod, address, names[namespace])
+            content = written[pod.uid] = hosts_file(_of_the_machine(address), pod, address, names[namespace])
             if self._written.get(pod.uid) == content:
                 continue
             try:
@@ -134,7 +145,10 @@ def rewrite(path: Path, content: str) -> None:
         os.close(fd)
 
 
-def _of_the_machine() -> str:
+def _of_the_machine(address: str) -> str:
+    """What a Pod at this address shares of the machine's own names: all, or nothing where its network is another."""
+    if not address.startswith("127."):
+        return "127.0.0.1 localhost\n::1 localhost"
     try:
         return Path(HOSTS).read_text(encoding="utf-8", errors="replace")
     except OSError:

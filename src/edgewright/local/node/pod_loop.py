@@ -12,10 +12,14 @@ import signal
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from edgewright.containers import ContainersError
 from edgewright.local.node.addresses import PodAddresses
+from edgewright.local.node.claims import claim_names, shared_user
 from edgewright.local.node.container_start import Machine, NotStarted, Starter
-from edgewright.local.node.folders import Attempt, PodRecord
+from edgewright.local.node.folders import PODMAN, PROCESS, Attempt, PodRecord
 from edgewright.local.node.lifecycle import Halt, Plan, Start, Timing, View, make_plan
+from edgewright.local.node.pod_ids import PodIds
+from edgewright.local.node.podman_runtime import PodmanRuntime
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.probes import Probes
 from edgewright.local.node.refusals import refusal
@@ -35,6 +39,8 @@ from edgewright.runtime.patches import merge_diff
 _GONE_GRACE = 2.0  # what a Pod gets whose object is gone already
 _REBOOTED = "the machine was started again while the Pod ran, and what ran in it is gone"
 _UNKNOWN = "the Pod ran on this node before, which has no record of it any more: it is not run a second time"
+_WAITS_FOR_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ContainerCreating"})
+"""Why a container may wait without a pass of its own: it is woken when the image is here, or says when to ask again."""
 _LATE = "Pod was active on the node longer than the specified deadline"
 
 _log = logs.get("local.node")
@@ -57,7 +63,9 @@ class Reconciler:
         boot: str,
         clock: Clock,
         timing: Timing,
+        podman: PodmanRuntime | None = None,
     ) -> None:
+        self._podman = podman
         self._api = client.of(Pod)
         self._pods = pods
         self._runs = runs
@@ -85,6 +93,10 @@ class Reconciler:
         """Brings the ConfigMaps, Secrets and tokens in volumes up to date from time to time, until cancelled."""
         while True:
             await self._clock.sleep(self._timing.refresh)
+            try:
+                await self._starter.claims.sweep()
+            except (OSError, KubernetesError) as error:
+                _log.warning("folders of claims that are gone stay for now", error=str(error))
             for run in self._runs:
                 pod = self._pods.get(run.key)
                 if pod is None or pod.uid != run.uid or pod.ended or pod.deleting or not run.folder.containers():
@@ -118,7 +130,14 @@ class Reconciler:
                 self._runs.signal(run, name, attempt, signal.SIGUSR1)
         return False
 
+    async def _remove_contained(self, run: Run) -> None:
+        """Removes what podman has of a Pod of which nothing runs any more."""
+        if run.record.runtime == PODMAN and self._podman is not None and not run.removed:
+            await self._podman.remove(run.uid)
+            run.removed = True
+
     async def _forget(self, run: Run) -> None:
+        await self._remove_contained(run)
         self._runs.forget(run)
         self._starter.forget(run.uid)
         await asyncio.to_thread(run.folder.remove)
@@ -132,7 +151,17 @@ class Reconciler:
             await self._write(pod, None, status)
             return None
         ids = self._machine.ids
-        refused = refusal(pod, root=os.geteuid() == 0, ids=ids)
+        machine = self._machine
+        contained = self._starter.contained(pod)
+        processes = len(contained) < len(pod.all_containers)
+        refused = refusal(
+            pod,
+            root=os.geteuid() == 0,
+            ids=ids,
+            commands=machine.commands,
+            claims=machine.claims,
+            contained=contained,
+        )
         if refused is not None:
             self._recorder.record(pod, "Warning", refused.reason, refused.message)
             status = refused_status(pod, reason=refused.reason, message=refused.message, host=host, now=now)
@@ -144,11 +173,33 @@ class Reconciler:
             name=pod.metadata.name,
             boot=self._boot,
             taken_in=now,
-            address=self._addresses.give(pod.uid),
+            address=await self._contained_address(pod) if contained else self._addresses.give(pod.uid),
             grace=pod.grace,
-            user=0 if ids is None else ids.own({run.record.user for run in self._runs}),
+            user=self._user(pod, ids) if ids is not None and processes else 0,
+            runtime=PODMAN if contained else PROCESS,
         )
         return self._runs.take_in(pod, record)
+
+    async def _contained_address(self, pod: Pod) -> str:
+        try:
+            return await self._podman.address(pod.uid) if self._podman is not None else ""
+        except ContainersError as error:
+            self._recorder.record(pod, "Warning", "FailedCreatePodSandBox", str(error))
+            raise
+
+    def _user(self, pod: Pod, ids: PodIds) -> int:
+        """The user of the claim that a Pod has, of a Pod that is to have it too, or else one that nobody has."""
+        claims = self._starter.claims
+        volumes = pod.spec.get("volumes") or ()
+        found = claims.owner(pod.metadata.namespace, volumes)
+        if not found and (names := claim_names(pod.metadata.namespace, volumes)):
+            found = shared_user(names, ((run.record.user, self._claims_of(run)) for run in self._runs))
+        return found or ids.own({run.record.user for run in self._runs} | claims.owners())
+
+    def _claims_of(self, run: Run) -> set[tuple[str, str]]:
+        pod = self._pods.get(run.key)
+        volumes = (pod.spec.get("volumes") or ()) if pod is not None and pod.uid == run.uid else ()
+        return claim_names(run.key.namespace, volumes)
 
     # --- Pods that are to run ----------------------------------------------------------------------------------------
 
@@ -175,6 +226,8 @@ class Reconciler:
             self._probes.drop(run.uid)
             if pod.deleting and written is not None:
                 await self._delete(written)
+            elif not pod.deleting:
+                await self._remove_contained(run)
             return None
         return self._wait(pod, run, plan, halt)
 
@@ -235,7 +288,9 @@ class Reconciler:
                 shim = await self._starter.start(pod, run.record, run.folder, start)
             except (NotStarted, OSError) as error:
                 reason = error.reason if isinstance(error, NotStarted) else "CreateContainerError"
-                if run.problems.get(name) != (reason, str(error)):
+                if isinstance(error, NotStarted) and error.retry is not None:
+                    plan.wake_by(self._clock.now() + timedelta(seconds=error.retry))
+                if run.problems.get(name) != (reason, str(error)) and reason != "ContainerCreating":
                     self._say_failed(pod, start, reason, str(error))
                 run.problems[name] = (reason, str(error))
                 continue
@@ -263,7 +318,7 @@ class Reconciler:
         self._recorder.record(pod, "Warning", "Failed", text)
         _log.warning("container cannot be started", pod=pod.key, container=start.container["name"], error=message)
 
-    def _say_started(self, pod: Pod, run: Run, start: Start, shim: int) -> None:
+    def _say_started(self, pod: Pod, run: Run, start: Start, shim: int | None) -> None:
         name, image = start.container["name"], start.container.get("image", "")
         attempt = run.folder.attempt(name, start.number).read()
         record = self._recorder.record
@@ -273,7 +328,7 @@ class Reconciler:
             record(pod, "Warning", "Failed", f"Error: failed to start container {name}: {attempt.end.error}")
         else:
             record(pod, "Normal", "Started", f"Started container {name}")
-        if attempt is None or attempt.end is not None:
+        if shim is not None and (attempt is None or attempt.end is not None):
             self._runs.reap(shim)
 
     # --- what the API server is told ---------------------------------------------------------------------------------
@@ -326,7 +381,7 @@ class Reconciler:
 
     def _wait(self, pod: Pod, run: Run, plan: Plan, halt: Halt | None) -> float | None:
         """In how many seconds the next pass is due."""
-        if run.problems and any(reason != "ErrImagePull" for reason, _ in run.problems.values()):
+        if any(reason not in _WAITS_FOR_IMAGE for reason, _ in run.problems.values()):
             plan.wake_by(self._clock.now() + timedelta(seconds=self._timing.retry))
         ends = _deadline(pod, run)
         if ends is not None and halt is None:

@@ -53,6 +53,11 @@ class Pod(Resource, frozen=True, gc=False, kw_only=True):
         return list(self.spec.get("initContainers") or ())
 
     @property
+    def all_containers(self) -> list[RawObject]:
+        """Both."""
+        return [*self.init_containers, *self.containers]
+
+    @property
     def grace(self) -> int:
         """How long its programs get to end."""
         given = self.spec.get("terminationGracePeriodSeconds")
@@ -70,7 +75,7 @@ class Pod(Resource, frozen=True, gc=False, kw_only=True):
 
     def container(self, name: str) -> RawObject | None:
         """A container by its name."""
-        return next((each for each in (*self.init_containers, *self.containers) if each["name"] == name), None)
+        return next((each for each in self.all_containers if each["name"] == name), None)
 
 
 def is_sidecar(container: RawObject) -> bool:

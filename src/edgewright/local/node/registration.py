@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgewright import __version__
@@ -19,7 +19,7 @@ from edgewright.local.node.processes import boot_id
 from edgewright.runtime import logs
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock
-from edgewright.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
+from edgewright.runtime.errors import AlreadyExists, Conflict, Forbidden, KubernetesError, NotFound
 from edgewright.runtime.objects import Key, Kind, RawObject
 from edgewright.runtime.patches import merge_diff
 
@@ -27,6 +27,7 @@ LEASE = Kind(group="coordination.k8s.io", version="v1", kind="Lease", plural="le
 LEASE_NAMESPACE = "kube-node-lease"
 _LEASE_SECONDS = 40
 _VERSION = "v1.36.3"
+_EFFECT = "NoSchedule"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
 _log = logs.get("local.node.registration")
@@ -68,6 +69,17 @@ def _architecture() -> str:
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
+def with_taints(present: Sequence[RawObject], wanted: Mapping[str, bool]) -> list[RawObject]:
+    """The taints with and without those keys that a node has or has not; all others stay. Pure."""
+    kept = [each for each in present if each["key"] not in wanted or (wanted[each["key"]] and _keeps_away(each))]
+    there = {each["key"] for each in kept}
+    return [*kept, *({"key": key, "effect": _EFFECT} for key, has in wanted.items() if has and key not in there)]
+
+
+def _keeps_away(taint: RawObject) -> bool:
+    return bool(taint.get("effect") == _EFFECT)
+
+
 class Registration:
     """Keeps one Node object and its Lease."""
 
@@ -82,6 +94,7 @@ class Registration:
         clock: Clock,
         timing: Timing,
         labels: Mapping[str, str],
+        taints: Mapping[str, bool],
     ) -> None:
         self._nodes = client.raw(NODE)
         self._leases = client.raw(LEASE)
@@ -97,6 +110,7 @@ class Registration:
             "kubernetes.io/arch": _architecture(),
             **labels,
         }
+        self._taints = dict(taints)
         self._info = node_info()
         self._told_at = 0.0
         self._repeated = logs.Repeated(_log, now=clock.elapsed)
@@ -107,7 +121,7 @@ class Registration:
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": self._name, "labels": self._labels},
-            "spec": {},
+            "spec": {"taints": taints} if (taints := with_taints([], self._taints)) else {},
             "status": self._status({}),
         }
         try:
@@ -119,8 +133,33 @@ class Registration:
             )
             if change:
                 await self._nodes.patch(Key("", self._name), {"metadata": {"labels": change}})
+            await self._taint(present)
         await self._tell()
         await self._renew()
+
+    async def _taint(self, present: RawObject) -> None:
+        """Gives the Node that was there the taints of this one; where that is not allowed, people are told to do it."""
+        key = Key("", self._name)
+        while True:
+            before = (present.get("spec") or {}).get("taints") or []
+            wanted = with_taints(before, self._taints)
+            if wanted == before:
+                return
+            try:
+                await self._nodes.patch(
+                    key, {"spec": {"taints": wanted}}, resource_version=present["metadata"]["resourceVersion"]
+                )
+            except Conflict:
+                present = await self._nodes.get(key)
+            except Forbidden as error:  # nodes may set their taints when they are made, and not afterwards
+                _log.warning(
+                    "the Node was there with other taints and they cannot be changed from here: delete it, or use "
+                    "kubectl taint nodes",
+                    node=self._name,
+                    wanted=", ".join(f"{name}:NoSchedule{'' if has else '-'}" for name, has in self._taints.items()),
+                    error=str(error),
+                )
+                return
 
     async def keep(self) -> None:
         """Renews the heartbeat until cancelled; whatever goes wrong is tried again with the next one."""

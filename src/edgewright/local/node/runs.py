@@ -1,7 +1,8 @@
 """The Pods that this node runs, or ran and still has: their folders, their shims and what was last said of them.
 
-`Runs` finds them again after a restart of the node, watches the shims (by pidfd, so that somebody else's process is
-never taken for one of ours) and calls back when one ends. What should happen is decided elsewhere.
+`Runs` finds them again after a restart of the node, watches the shims, and the programs that podman runs (by pidfd, so
+that somebody else's process is never taken for one of ours) and calls back when one ends. What should happen is decided
+elsewhere.
 """
 
 from __future__ import annotations
@@ -15,9 +16,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from edgewright.containers import ContainersError
 from edgewright.local.node.addresses import PodAddresses
-from edgewright.local.node.folders import KEPT_ATTEMPTS, Attempt, AttemptFolder, Exit, NodeFolder, PodFolder, PodRecord
+from edgewright.local.node.folders import (
+    KEPT_ATTEMPTS,
+    PODMAN,
+    Attempt,
+    AttemptFolder,
+    Exit,
+    NodeFolder,
+    PodFolder,
+    PodRecord,
+    State,
+)
 from edgewright.local.node.logfiles import last_lines
+from edgewright.local.node.podman_runtime import PodmanRuntime
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.processes import kill_session, open_process, send
 from edgewright.runtime import logs
@@ -26,6 +39,7 @@ from edgewright.runtime.objects import Key, RawObject
 MAX_MESSAGE = 4096
 _MAX_FROM_LOG = 2048
 _LINES_FROM_LOG = 80
+_ASK_AGAIN_SECONDS = 2.0
 
 _log = logs.get("local.node.runs")
 
@@ -44,6 +58,8 @@ class Run:
     wrote: RawObject | None = None
     """That status, as we meant it."""
     kill_at: float | None = None
+    removed: bool = False
+    """Whether podman has nothing of it any more."""
     problems: dict[str, tuple[str, str]] = field(default_factory=dict)
     asked: set[tuple[str, int, signal.Signals]] = field(default_factory=set)
     """Which signals each attempt was sent already."""
@@ -74,7 +90,13 @@ class Runs:
     """All Pods of this node by their uid."""
 
     def __init__(
-        self, folder: NodeFolder, addresses: PodAddresses, *, boot: str, changed: Callable[[Key], None]
+        self,
+        folder: NodeFolder,
+        addresses: PodAddresses,
+        *,
+        boot: str,
+        changed: Callable[[Key], None],
+        podman: PodmanRuntime | None = None,
     ) -> None:
         self._folder = folder
         self._addresses = addresses
@@ -82,6 +104,9 @@ class Runs:
         self._changed = changed
         self._runs: dict[str, Run] = {}
         self._watched: dict[tuple[str, str, int], int] = {}
+        self._podman = podman
+        self._asking: dict[tuple[str, str, int], asyncio.Task[None]] = {}
+        """Where podman is asked how a container ended."""
 
     def find_again(self) -> None:
         """Reads the folders that an earlier node has left."""
@@ -91,7 +116,7 @@ class Runs:
                 folder.remove()  # the node died while it made it: nothing was started
                 continue
             if record.address:
-                self._addresses.keep(record.uid, record.address)
+                self._pool(record).keep(record.uid, record.address)
             run = self._runs[record.uid] = Run(record, folder, lost=record.boot != self._boot)
             _log.info("found a Pod started before the restart", pod=run.key, lost=run.lost)
 
@@ -119,7 +144,12 @@ class Runs:
         for place in [place for place in self._watched if place[0] == run.uid]:
             self._unwatch(place)
         self._runs.pop(run.uid, None)
-        self._addresses.free(run.uid)
+        self._pool(run.record).free(run.uid)
+
+    def _pool(self, record: PodRecord) -> PodAddresses:
+        if record.runtime == PODMAN and self._podman is not None:
+            return self._podman.network.addresses
+        return self._addresses
 
     def attempts(self, run: Run) -> dict[str, list[Attempt]]:
         """What has run, as the folders tell; one that ended without a word is written down as lost.
@@ -146,7 +176,8 @@ class Runs:
         state = attempt.state
         assert state is not None  # noqa: S101 - it runs
         known = state.boot == self._boot and state.shim is not None
-        fd = open_process(state.shim) if known and state.shim else None
+        watched = state.main if state.container else state.shim
+        fd = open_process(watched) if known and watched else None
         if fd is not None:
             self._watched[place] = fd
             asyncio.get_running_loop().add_reader(fd, self._ended, place, run.key, state.shim.pid if state.shim else 0)
@@ -155,10 +186,35 @@ class Runs:
         again = folder.read()
         if again is not None and again.end is not None:
             return again  # it was written between the two looks
+        if known and state.container and self._podman is not None:
+            if place not in self._asking:
+                asking = self._ask_for_end(self._podman, place, run.key, folder, state)
+                self._asking[place] = asyncio.create_task(asking, name=f"end of {run.key} {name}")
+            return attempt
         if known and state.main is not None and kill_session(state.main):
             _log.warning("container without its shim was killed", pod=run.key, container=name)
         folder.write_end(Exit(code=137, finished=time.time_ns(), started=state.started, lost=True))
         return folder.read() or attempt
+
+    async def _ask_for_end(
+        self, podman: PodmanRuntime, place: tuple[str, str, int], key: Key, folder: AttemptFolder, state: State
+    ) -> None:
+        try:
+            await self._note_end(podman, key, folder, state)
+        except (ContainersError, OSError) as error:
+            _log.warning("podman does not say how a container ended", pod=key, error=str(error))
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+        finally:
+            del self._asking[place]
+        self._changed(key)  # only now: a pass that finds somebody asking would leave it to them
+
+    async def _note_end(self, podman: PodmanRuntime, key: Key, folder: AttemptFolder, state: State) -> None:
+        """Writes down how a container of podman's ended, and lets podman forget it."""
+        end = await podman.end_of(state)
+        if folder.path.exists():
+            folder.write_end(end)
+        self._changed(key)
+        await podman.remove_container(state)
 
     def _ended(self, place: tuple[str, str, int], key: Key, shim: int) -> None:
         self._unwatch(place)
@@ -179,6 +235,9 @@ class Runs:
         if asked in run.asked or fd is None:
             return False
         run.asked.add(asked)
+        state = attempt.state
+        if state is not None and state.container:  # what is watched is the program itself
+            number = signal.SIGKILL if number == signal.SIGUSR1 else signal.Signals(state.stop)
         send(fd, number)
         return True
 
@@ -191,6 +250,8 @@ class Runs:
         """Stops watching; what runs goes on running."""
         for place in list(self._watched):
             self._unwatch(place)
+        for task in self._asking.values():
+            task.cancel()
 
 
 def _call_off(place: AttemptFolder) -> bool:

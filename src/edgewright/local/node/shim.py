@@ -5,7 +5,8 @@ in the folder. `order.json` says what to run; `state.json` is made once, before 
 processes by pid and start time, so whoever makes it first (the node makes one to call an order off) decides whether it
 runs at all; `exit.json` tells the end; `log` holds the output as the container runtimes of Kubernetes write it. It uses
 the standard library only and little of it, because there is one for every container. SIGTERM is passed on to the
-program, SIGUSR1 kills all that it started.
+program, SIGUSR1 kills all that it started. Its child is the program, or where the container has processes of its own
+their init, which starts the program and tells how that ended.
 """
 
 from __future__ import annotations
@@ -128,12 +129,18 @@ class Container:
         problem_reader, problem = os.pipe()
         out_reader, out = os.pipe()
         err_reader, err = os.pipe()
+        ended_reader, ended = os.pipe()
+        if _has_processes_of_its_own(self._order):
+            _find_neighbours()
+            import mountspace  # type: ignore[import-not-found]  # noqa: PLC0415 - by its file's name: no package here
+
+            mountspace.leave_the_machines_processes()
         self._main = os.fork()
         if not self._main:
             os.close(go)
-            _run_program(self._order, go_reader, problem, out, err)
-        for end in (go_reader, problem, out, err):
-            os.close(end)
+            _run_program(self._order, go_reader, problem, stdout=out, stderr=err, ended=ended)
+        for each in (go_reader, problem, out, err, ended):
+            os.close(each)
         self._pipes = {out_reader: "stdout", err_reader: "stderr"}
         self._started = time.time_ns()
         if not write_once(self._folder, "state.json", self._state(), first=True):
@@ -148,14 +155,16 @@ class Container:
         log = Log(f"{self._folder}/log", int(self._order.get("logLimit", 10 << 20)))
         status = self._follow(log)
         log.close()
-        ended: dict[str, Any] = {"started": self._started, "finished": time.time_ns()}
+        told = _read_all(ended_reader)  # by an init, of the program; without one the child was the program itself
+        status = int(told) if told else status
+        end: dict[str, Any] = {"started": self._started, "finished": time.time_ns()}
         if failure:
-            ended.update(code=128, error=failure.decode("utf-8", "replace"))
+            end.update(code=128, error=failure.decode("utf-8", "replace"))
         elif os.WIFSIGNALED(status):
-            ended.update(code=128 + os.WTERMSIG(status), signal=os.WTERMSIG(status))
+            end.update(code=128 + os.WTERMSIG(status), signal=os.WTERMSIG(status))
         else:
-            ended.update(code=os.WEXITSTATUS(status))
-        write_once(self._folder, "exit.json", ended, first=False)
+            end.update(code=os.WEXITSTATUS(status))
+        write_once(self._folder, "exit.json", end, first=False)
 
     def _listen_to_signals(self) -> int:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -279,12 +288,22 @@ def _adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
 
 
-def _run_program(order: dict[str, Any], go: int, problem: int, out: int, err: int) -> NoReturn:
+def _has_processes_of_its_own(order: dict[str, Any]) -> bool:
+    return bool((order.get("root") or {}).get("processes"))
+
+
+def _find_neighbours() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    if here not in sys.path:
+        sys.path.append(here)
+
+
+def _run_program(order: dict[str, Any], go: int, problem: int, *, stdout: int, stderr: int, ended: int) -> NoReturn:
     """The child: waits until it may, becomes what was ordered, and never returns."""
     code = 128
     try:
         if os.read(go, 1) == b"g":
-            become(order, stdout=out, stderr=err)
+            become(order, stdout=stdout, stderr=stderr, ended=ended)
         else:
             code = 0
     except BaseException as error:  # whatever it is, the container could not be started and the node is told why
@@ -292,8 +311,11 @@ def _run_program(order: dict[str, Any], go: int, problem: int, out: int, err: in
     os._exit(code)
 
 
-def become(order: dict[str, Any], *, stdout: int, stderr: int) -> None:
-    """Turns this process into the ordered program: session, signals, root, user, folder, environment."""
+def become(order: dict[str, Any], *, stdout: int, stderr: int, ended: int) -> None:
+    """Turns this process into the ordered program: session, signals, root, user, folder, environment.
+
+    Where the container has processes of its own this one becomes their init, and a child of it the program.
+    """
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
@@ -301,9 +323,15 @@ def become(order: dict[str, Any], *, stdout: int, stderr: int) -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and a new program would inherit it
         signal.signal(number, signal.SIG_DFL)
     os.umask(0o022)
+    if order.get("network"):
+        _find_neighbours()
+        import mountspace  # noqa: PLC0415
+
+        mountspace.join_network(order["network"])
     if order.get("root") is not None:
-        sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-        import mountspace  # type: ignore[import-not-found]  # noqa: PLC0415 - by its file's name: no package here
+        _find_neighbours()
+        import container_init  # type: ignore[import-not-found]  # noqa: PLC0415 - now: the Pod's user may not read it
+        import mountspace  # noqa: PLC0415
 
         mountspace.enter(order["root"])
     environment = order["environment"] | _handed_over(order.get("told", {}))
@@ -313,6 +341,8 @@ def become(order: dict[str, Any], *, stdout: int, stderr: int) -> None:
         os.setgid(user["gid"])
         os.setuid(user["uid"])
     _forbid_new_privileges()
+    if _has_processes_of_its_own(order):
+        container_init.fork_program(int(order.get("stopSignal", signal.SIGTERM)), ended)
     os.chdir(order["folder"])
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)

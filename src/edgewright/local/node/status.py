@@ -73,9 +73,9 @@ def refused_status(pod: Pod, *, reason: str, message: str, host: str, now: datet
     return status
 
 
-def container_id(pod_uid: str, name: str, number: int) -> str:
+def container_id(record: PodRecord, name: str, number: int) -> str:
     """What tells one run of a container from another."""
-    return f"process://{pod_uid}/{name}/{number}"
+    return f"{record.runtime}://{record.uid}/{name}/{number}"
 
 
 def _container(container: RawObject, pod: Pod, shown: Shown, *, init: bool = False) -> RawObject:
@@ -97,9 +97,9 @@ def _container(container: RawObject, pod: Pod, shown: Shown, *, init: bool = Fal
     waiting = shown.problems.get(name) or shown.plan.waiting.get(name)
     ended = [each for each in attempts if each.end is not None]
     if latest is not None:
-        status["containerID"] = container_id(pod.uid, name, latest.number)
+        status["containerID"] = container_id(shown.record, name, latest.number)
     if latest is not None and not waiting:
-        status["state"] = _ran(pod, name, latest, shown)
+        status["state"] = _ran(name, latest, shown)
         ended = [each for each in ended if each is not latest]
     elif waiting:
         reason, message = waiting
@@ -111,7 +111,7 @@ def _container(container: RawObject, pod: Pod, shown: Shown, *, init: bool = Fal
         reason = "PodInitializing" if pod.init_containers else "ContainerCreating"
         status["state"] = {"waiting": {"reason": reason}}
     if ended:
-        status["lastState"] = _ran(pod, name, ended[0], shown)
+        status["lastState"] = _ran(name, ended[0], shown)
     return status
 
 
@@ -124,7 +124,7 @@ def _is_ready(container: RawObject, latest: Attempt | None, shown: Shown, *, ini
     return latest.running and shown.started.get(name, True) and shown.ready.get(name, True)
 
 
-def _ran(pod: Pod, name: str, attempt: Attempt, shown: Shown) -> RawObject:
+def _ran(name: str, attempt: Attempt, shown: Shown) -> RawObject:
     if attempt.end is None:
         return {"running": {"startedAt": _time(attempt.started_at)}}
     end = attempt.end
@@ -133,12 +133,14 @@ def _ran(pod: Pod, name: str, attempt: Attempt, shown: Shown) -> RawObject:
         reason = "StartError"
     elif end.lost:
         reason = "ContainerStatusUnknown"
+    elif end.out_of_memory:
+        reason = "OOMKilled"
     ended: RawObject = {
         "exitCode": end.code,
         "reason": reason,
         "startedAt": _time(attempt.started_at),
         "finishedAt": _time(attempt.finished_at),
-        "containerID": container_id(pod.uid, name, attempt.number),
+        "containerID": container_id(shown.record, name, attempt.number),
     }
     if end.signal:
         ended["signal"] = end.signal

@@ -192,17 +192,27 @@ def make_empty(folder: Path, *, group: int | None) -> None:
         folder.chmod(0o2777)
 
 
-def mounts_of(container: RawObject, pod: RawObject, folder: Path, values: Mapping[str, str]) -> list[Mount]:
-    """Where a container sees the volumes that lie in a folder; a subPath that is missing is made."""
+def mounts_of(
+    container: RawObject,
+    pod: RawObject,
+    folder: Path,
+    values: Mapping[str, str],
+    claims: Mapping[str, Path] | None = None,
+) -> list[Mount]:
+    """Where a container sees the volumes that lie in a folder; a subPath that is missing is made.
+
+    `claims` says where the volumes lie that are claims, by their names.
+    """
     volumes = {volume["name"]: volume for volume in pod.get("volumes") or ()}
     found = []
     for each in container.get("volumeMounts") or ():
         volume = volumes.get(each["name"])
         if volume is None:
             raise Missing(f"container {container['name']}: there is no volume {each['name']}")
-        source = folder / each["name"]
+        source = (claims or {}).get(each["name"]) or folder / each["name"]
         sub = expand(each["subPathExpr"], values) if each.get("subPathExpr") else each.get("subPath") or ""
-        content = volume.get("emptyDir") is None
+        claim = volume.get("persistentVolumeClaim")
+        content = volume.get("emptyDir") is None and claim is None
         inside = ""
         if sub and content:
             source = _in_content(source, _inside(sub))
@@ -211,7 +221,8 @@ def mounts_of(container: RawObject, pod: RawObject, folder: Path, values: Mappin
             inside = "/".join(_steps(sub))
         path = os.path.normpath(each["mountPath"])
         path = path if path.startswith("/") else f"/{path}"
-        found.append(Mount(source, path, bool(each.get("readOnly")) or content, inside))
+        read_only = bool(each.get("readOnly")) or content or bool(claim and claim.get("readOnly"))
+        found.append(Mount(source, path, read_only, inside))
     return found
 
 
@@ -242,6 +253,22 @@ def make_sub_path(volume: Path, sub: str) -> None:
         raise Missing(f"subPath {sub!r} leads out of its volume: {error.strerror}") from None
     finally:
         os.close(folder)
+
+
+def inode_of(mount: Mount) -> tuple[int, int]:
+    """What a mount of a part of a volume must show: reached from the volume without following a link."""
+    place = os.open(mount.source, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for name in _steps(mount.inside):
+            inner = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=place)
+            os.close(place)
+            place = inner
+        found = os.fstat(place)
+        if stat.S_ISLNK(found.st_mode):
+            raise Missing(f"subPath {mount.inside!r} leads out of its volume")
+        return found.st_dev, found.st_ino
+    finally:
+        os.close(place)
 
 
 def _steps(sub: str) -> list[str]:

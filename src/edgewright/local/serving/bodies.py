@@ -23,6 +23,7 @@ from edgewright.local.errors import Refusal, bad_request, not_acceptable, too_la
 from edgewright.local.go_format import quote
 from edgewright.local.serving import decode_errors
 from edgewright.runtime.objects import RawObject
+from edgewright.runtime.yaml_dumper import Dumper
 from edgewright.runtime.yaml_loader import Loader
 
 JSON = "application/json"
@@ -31,7 +32,6 @@ FORMATS = (JSON, YAML)
 LARGEST_BODY = 3 * 1024 * 1024
 
 _encoder = msgspec.json.Encoder()
-_YAML_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _EACH_BYTE = "edgewright-each-byte"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -119,7 +119,7 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
 def encode(value: Any, answer: Answer = _PLAIN) -> bytes:
     """The body of an answer."""
     if answer.format == YAML:
-        text: str = yaml.dump(value, Dumper=_YAML_DUMPER, sort_keys=False, allow_unicode=True, default_flow_style=False)
+        text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False)
         return text.encode()
     if answer.pretty:
         return msgspec.json.format(_encoder.encode(value), indent=2) + b"\n"

@@ -74,7 +74,7 @@ class Deletes:
             return Deleted(obj, gone=False)
         before = self._objects.read(served, stored)
         if "deletionTimestamp" not in about or not about.get("deletionGracePeriodSeconds") or grace:
-            _set_finalizers(about, options.policy if rules.has_dependents else "")
+            _set_finalizers(about, options.policy if rules.has_dependents else "", orphans=rules.orphans)
         if about.get("finalizers") or grace or rules.held(obj):
             _mark(about, grace, self._objects.now)
             write = self._objects.write("delete", user=user, dry_run=options.dry_run)
@@ -148,12 +148,13 @@ def _grace(served: Served, obj: RawObject, options: DeleteOptions, now: datetime
     return asked
 
 
-def _set_finalizers(about: RawObject, policy: str | None) -> None:
+def _set_finalizers(about: RawObject, policy: str | None, *, orphans: bool) -> None:
     """What becomes of the dependents is remembered as a finalizer, which the garbage collector removes."""
     before = about.get("finalizers") or []
     kept = [each for each in before if each not in (metadata.ORPHAN, metadata.FOREGROUND)]
     if policy is None:
-        policy = "Orphan" if metadata.ORPHAN in before else "Foreground" if metadata.FOREGROUND in before else ""
+        default = "Orphan" if orphans else ""
+        policy = "Orphan" if metadata.ORPHAN in before else "Foreground" if metadata.FOREGROUND in before else default
     if policy == "Orphan":
         kept.append(metadata.ORPHAN)
     elif policy == "Foreground":

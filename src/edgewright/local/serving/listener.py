@@ -20,6 +20,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from edgewright.local.access.authentication import User, user_of_connection
+from edgewright.runtime.sockets import accept, cut, readable
 
 MAX_CONNECTIONS: Final = 4096
 MAX_HANDSHAKES: Final = 128
@@ -101,7 +102,8 @@ class Listener:
     def __init__(self, sockets: list[socket.socket], http: web.Server, serve: Serve) -> None:
         self._sockets = sockets
         self._http = http
-        self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._handshakes: dict[asyncio.Task[None], socket.socket] = {}
+        self._given_way: set[asyncio.Task[None]] = set()
         self._serve = serve
         self._accepting = [asyncio.create_task(self._accept(each), name="accept") for each in sockets]
         self.port: int = sockets[0].getsockname()[1]
@@ -111,12 +113,14 @@ class Listener:
 
         `end_streams` ends the answers that would go on for ever, such as watches: nobody need wait for them.
         """
-        tasks = [*self._accepting, *self._handshakes]
-        for task in tasks:
+        for task in self._accepting:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._accepting, return_exceptions=True)
         for each in self._sockets:
             each.close()
+        for each in self._handshakes.values():
+            cut(each)
+        await asyncio.gather(*self._handshakes, *self._given_way)
         end_streams()
         transports = [each.transport for each in self._http.connections]
         await self._http.shutdown(_STOP_SECONDS)
@@ -127,10 +131,9 @@ class Listener:
         await asyncio.sleep(0)  # the transports close their sockets in the next round of the loop
 
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                accepted, _ = await loop.sock_accept(listening)
+                accepted, _ = await accept(listening)
             except OSError as error:
                 if error.errno in _NO_DESCRIPTOR:
                     await asyncio.sleep(_PAUSE_SECONDS)
@@ -139,15 +142,20 @@ class Listener:
                 accepted.close()
                 continue
             if len(self._handshakes) >= MAX_HANDSHAKES:
-                next(iter(self._handshakes)).cancel()
+                self._give_way(next(iter(self._handshakes)))
             task = asyncio.create_task(self._shake_hands(accepted), name="handshake")
-            self._handshakes[task] = None
+            self._handshakes[task] = accepted
             task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+
+    def _give_way(self, oldest: asyncio.Task[None]) -> None:
+        cut(self._handshakes.pop(oldest))
+        self._given_way.add(oldest)
+        oldest.add_done_callback(self._given_way.discard)
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
         try:
             await self._serve(accepted)
-        except (OSError, TimeoutError, asyncio.CancelledError):
+        except (OSError, TimeoutError):
             accepted.close()  # it is no TLS, took too long, or gave way to another
 
 
@@ -178,10 +186,9 @@ async def listen(handle: Handle, *, host: str, port: int, tls: ssl.SSLContext) -
     strangers: dict[Connection, None] = {}
 
     async def serve(accepted: socket.socket) -> None:
-        accepted.setblocking(False)
         # What TLS needs is large: it is made for those only who say something.
         async with asyncio.timeout(_HANDSHAKE_SECONDS):
-            await _readable(accepted)
+            await readable(accepted)
         _, made = await loop.connect_accepted_socket(
             lambda: Connection(http, loop=loop, strangers=strangers, **settings),
             accepted,
@@ -191,17 +198,6 @@ async def listen(handle: Handle, *, host: str, port: int, tls: ssl.SSLContext) -
         loop.call_later(_FIRST_REQUEST_SECONDS, lambda: None if made.asked else made.cut())
 
     return Listener(await _bound(host, port), http, serve)
-
-
-async def _readable(accepted: socket.socket) -> None:
-    """Waits for the first byte, which stays where it is."""
-    loop, said = asyncio.get_running_loop(), asyncio.Event()
-    descriptor = accepted.fileno()
-    loop.add_reader(descriptor, said.set)
-    try:
-        await said.wait()
-    finally:
-        loop.remove_reader(descriptor)
 
 
 async def _bound(host: str, port: int) -> list[socket.socket]:

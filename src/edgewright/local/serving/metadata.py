@@ -6,9 +6,7 @@ nothing is read or written elsewhere.
 
 from __future__ import annotations
 
-import secrets
 import uuid
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -22,12 +20,10 @@ from edgewright.runtime.objects import Kind, RawObject
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_RANDOM_LENGTH = 5
-_MAX_PREFIX = 58
-_LARGEST_ANNOTATIONS = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-_OLD_GROUPS = frozenset({"", "discovery.k8s.io", "events.k8s.io"})
+_OLD_GROUPS = frozenset(
+    {"", "apps", "batch", "discovery.k8s.io", "events.k8s.io", "policy", "rbac.authorization.k8s.io"}
+)
 _OLD_EVENT = Kind(group="", version="v1", kind="Event", plural="events")
 """It takes nearly anything."""
 _IMMUTABLE = "field is immutable"
@@ -52,22 +48,22 @@ def prepare_create(obj: RawObject, served: Served, namespace: str, now: datetime
     _match_namespace(metadata, served, namespace)
     prefix = metadata.get("generateName")
     if prefix and not metadata.get("name"):
-        metadata["name"] = generated(str(prefix))
+        metadata["name"] = names.generated(str(prefix))
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = timestamp(now)
     if served.rules.generations:
         metadata["generation"] = 1
 
 
+def give_namespace(obj: RawObject, served: Served, namespace: str) -> None:
+    """Gives an object that is not stored the namespace of its request."""
+    _match_namespace(of(obj), served, namespace)
+
+
 def wipe(obj: RawObject) -> None:
     """Takes what only the server may say out of a new object."""
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         of(obj).pop(name, None)
-
-
-def generated(prefix: str) -> str:
-    """A name of this prefix and five random characters."""
-    return prefix[:_MAX_PREFIX] + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
 
 
 def prepare_update(obj: RawObject, old: RawObject, served: Served, namespace: str) -> None:
@@ -151,20 +147,12 @@ def _common_faults(metadata: RawObject, served: Served) -> list[Cause]:
             namespace = metadata["namespace"]
             found += [field_errors.invalid("metadata.namespace", namespace, why) for why in names.label(namespace)]
     found += checks.labels("metadata.labels", metadata.get("labels") or {})
-    found += _annotation_faults(metadata.get("annotations") or {})
+    found += checks.notes("metadata.annotations", metadata.get("annotations") or {})
     found += _owner_faults(metadata.get("ownerReferences") or [])
     finalizers = metadata.get("finalizers") or []
     found += _finalizer_faults(finalizers)
     if not served.custom and served.kind.group in _OLD_GROUPS and served.kind != _OLD_EVENT:
         found += _plain_finalizer_faults(finalizers)
-    return found
-
-
-def _annotation_faults(annotations: Mapping[str, str]) -> list[Cause]:
-    field = "metadata.annotations"
-    found = [field_errors.invalid(field, key, why) for key in annotations for why in label_key_faults(key.lower())]
-    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _LARGEST_ANNOTATIONS:
-        found.append(field_errors.too_long(field, _LARGEST_ANNOTATIONS))
     return found
 
 

@@ -6,10 +6,12 @@ decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from edgewright.local.access.authentication import ADMINISTRATOR, User
+from edgewright.local.access.attributes import Attributes
+from edgewright.local.access.authentication import ADMINISTRATOR, Recognised, User
+from edgewright.local.access.authorization import Authorizer
 from edgewright.local.history import Stored, StoreKey
 from edgewright.local.kinds import Kinds
 from edgewright.local.served import Served, Write
@@ -26,6 +28,10 @@ class Objects:
         self.store = store
         self.kinds = kinds
         self.clock = clock
+        self.rights = Authorizer(store)
+        """Who may do what, by the roles and bindings of the store."""
+        self.recognise: Callable[[str, Sequence[str]], Recognised] = lambda _token, _audiences: Recognised()
+        """Whom a token stands for; set where tokens are believed."""
 
     @property
     def now(self) -> datetime:
@@ -73,11 +79,20 @@ class Objects:
             uid=user.uid,
             extra=user.extra,
             dry_run=dry_run,
-            find=self._find,
+            find=self.find,
             every=self._every,
+            rights=self.rights,
+            recognise=self.recognise,
         )
 
-    def _find(self, resource: str, namespace: str, name: str) -> RawObject | None:
+    def check_create(self, served: Served, namespace: str, name: str, user: User) -> None:
+        """Refuses somebody who may change objects of a kind, but not make new ones by that."""
+        kind = served.kind
+        asked = Attributes(verb="create", group=kind.group, resource=kind.plural, name=name, namespace=namespace)
+        self.rights.check(asked, user)
+
+    def find(self, resource: str, namespace: str, name: str) -> RawObject | None:
+        """The stored object of a resource, namespace and name, in the form in which it is stored; only to be read."""
         stored = self.store.get(StoreKey(resource, namespace, name))
         return None if stored is None else bodies.decode_stored(stored.body)
 

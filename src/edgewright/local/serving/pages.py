@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 
 from aiohttp import web
 
+from edgewright.local.access.accounts import ISSUER
 from edgewright.local.documents import discovery
 from edgewright.local.errors import no_such_method, no_such_path
 from edgewright.local.kinds import Kinds
@@ -33,6 +34,8 @@ class Pages:
         self._health = health
         self.address = address
         """Where the server listens, host and port."""
+        self.keys: Callable[[], list[dict[str, str]]] = list
+        """The public keys of the tokens of ServiceAccounts."""
         self._revision = -1
         self._kept: dict[str, tuple[bytes, str]] = {}
 
@@ -62,6 +65,10 @@ class Pages:
             return self._groups(request, core=parts == ["api"])
         if parts[0] == "openapi":
             return self._openapi(request, path, parts[1:])
+        if parts == [".well-known", "openid-configuration"]:
+            return self._document(request, path, lambda: _issuer(self.address))
+        if parts == ["openid", "v1", "jwks"]:
+            return web.Response(body=bodies.encode({"keys": self.keys()}), content_type="application/jwk-set+json")
         return self._document(request, path, lambda: self._made(parts))
 
     def _made(self, parts: list[str]) -> RawObject | None:
@@ -144,6 +151,17 @@ def _takes(request: web.BaseRequest, media: str) -> bool:
     """Whether the client's first wish is this media type, however it spells its version."""
     wished = request.headers.get("Accept", "").split(",", 1)[0].split(";", 1)[0].strip().lower()
     return wished.replace("@", ".") == media
+
+
+def _issuer(address: str) -> RawObject:
+    """Where others learn how to check tokens of ServiceAccounts."""
+    return {
+        "issuer": ISSUER,
+        "jwks_uri": f"https://{address}/openid/v1/jwks",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    }
 
 
 def _version() -> RawObject:

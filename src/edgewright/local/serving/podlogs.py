@@ -1,29 +1,35 @@
-"""The log of a container, fetched from the node that runs it, as kube-apiserver fetches it from a kubelet.
+"""What the node that runs a Pod answers: the log of a container, or a session in it, as kube-apiserver asks a kubelet.
 
-`server` calls it for GET of `/log`. What the node answers is passed on as it comes; nothing is kept.
+`server` calls it for `/log`, `/exec` and `/attach`. What the node answers is passed on as it comes; nothing is kept.
 """
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import aiohttp
 from aiohttp import web
 
 from edgewright.local import field_errors
+from edgewright.local.access.authentication import User
 from edgewright.local.errors import Cause, Refusal, bad_request, internal_error, invalid, not_found
 from edgewright.local.go_format import quote
 from edgewright.local.history import StoreKey
 from edgewright.local.serving import bodies, options
+from edgewright.local.serving.asked import attributes
 from edgewright.local.serving.objects import Objects
+from edgewright.local.serving.podstreams import connect
+from edgewright.local.serving.target import Target
 from edgewright.local.structs import values
 from edgewright.runtime.objects import Kind, RawObject
 
 _PODS = Kind(group="", version="v1", kind="Pod", plural="pods")
 _OPTIONS = Kind(group="", version="v1", kind="PodLogOptions", plural="")
+OF_THE_NODE: Final = frozenset({"log", "exec", "attach"})
+"""The parts of a Pod that its node serves."""
 _PASSED = ("follow", "previous", "sinceSeconds", "sinceTime", "timestamps", "tailLines", "limitBytes")
 _PREFERRED = ("InternalIP", "Hostname", "ExternalIP")
 _CONNECT_SECONDS = 5.0
@@ -47,6 +53,20 @@ class PodLogs:
     def __init__(self, objects: Objects, tls: ssl.SSLContext | None) -> None:
         self._objects = objects
         self._tls = tls
+
+    async def answer(self, request: web.BaseRequest, where: Target, user: User) -> web.StreamResponse:
+        """What the node says; a session may do as much as one that is created, however it is asked for."""
+        if where.subresource == "log":
+            return await self.stream(request, where.namespace, where.name)
+        self._objects.rights.check(attributes("POST", request.path, where, {}), user)
+        query = request.query
+        container, address = self._place(where.namespace, where.name, query.get("container", ""))
+        if not address:
+            raise bad_request(f"pod {where.name} does not have a host assigned")
+        if not query.getall("command", []) and where.subresource == "exec":
+            raise bad_request("you must specify at least 1 command for the container")
+        path = f"{where.subresource}/{where.namespace}/{where.name}/{container}"
+        return await connect(request, f"https://{address}/{path}?{request.rel_url.raw_query_string}", self._tls)
 
     async def stream(self, request: web.BaseRequest, namespace: str, name: str) -> web.StreamResponse:
         """Passes the log of one container on to the client."""
@@ -75,19 +95,23 @@ class PodLogs:
         """Where the node has the log; empty while the Pod has no node, and so nothing has been said."""
         if found := _option_faults(query):
             raise invalid(_OPTIONS, name, found)
+        container, address = self._place(namespace, name, query.get("container", ""))
+        passed = urlencode({key: query[key] for key in _PASSED if key in query})
+        return f"https://{address}/containerLogs/{namespace}/{name}/{container}?{passed}" if address else ""
+
+    def _place(self, namespace: str, name: str, asked: str) -> tuple[str, str]:
+        """Which container is meant, and where its node listens; empty while the Pod has no node."""
         pod = self._found(StoreKey("pods", namespace, name))
         if pod is None:
             raise not_found(_PODS, name)
-        container = _container(pod, query.get("container", ""))
+        container = _container(pod, asked)
         node_name = pod.get("spec", {}).get("nodeName", "")
         node = self._found(StoreKey("nodes", "", node_name)) if node_name else None
         if not node_name:
-            return ""
+            return container, ""
         if node is None:
             raise internal_error(f'node "{node_name}" not found')
-        address, port = _endpoint(node)
-        passed = urlencode({key: query[key] for key in _PASSED if key in query})
-        return f"https://{address}:{port}/containerLogs/{namespace}/{name}/{container}?{passed}"
+        return container, "{}:{}".format(*_endpoint(node))
 
     def _found(self, key: StoreKey) -> RawObject | None:
         stored = self._objects.store.get(key)
@@ -126,15 +150,13 @@ def _container(pod: RawObject, asked: str) -> str:
     main = [each["name"] for each in spec.get("containers") or []]
     first = [each["name"] for each in spec.get("initContainers") or []]
     name = pod["metadata"]["name"]
+    every = [*first, *main]
     if asked:
-        if asked not in (*main, *first):
+        if asked not in every:
             raise bad_request(f"container {asked} is not valid for pod {name}")
         return asked
-    if len(main) != 1 or first:
-        choice = f"choose one of: [{' '.join(main)}]"
-        if first:
-            choice += f" or one of the init containers: [{' '.join(first)}]"
-        raise bad_request(f"a container name must be specified for pod {name}, {choice}")
+    if len(main) != 1:
+        raise bad_request(f"a container name must be specified for pod {name}, choose one of: [{' '.join(every)}]")
     return str(main[0])
 
 

@@ -6,9 +6,9 @@ and one for custom kinds, which read a path more loosely.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace
 from multidict import MultiDict
 
 from edgewright.local import names

@@ -1,4 +1,4 @@
-"""The scale subresource of custom kinds: an object's replicas as an autoscaling/v1 Scale, and back.
+"""The scale subresource: an object's replicas as an autoscaling/v1 Scale, and back.
 
 `server` calls these for GET, PUT and PATCH of `/scale`. Where the numbers are is said by the kind's definition.
 """
@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from edgewright.local import tables
-from edgewright.local.apply.scale import FIELDS, entries_of_scale, record_scale
-from edgewright.local.errors import conflict
+from edgewright.local import labelselector, tables
+from edgewright.local.apply.scale import FIELDS, entries_of_object, entries_of_scale, record_scale
+from edgewright.local.builtin import checks
+from edgewright.local.errors import conflict, invalid
 from edgewright.local.go_format import quote
 from edgewright.local.served import ScalePaths, Served
 from edgewright.local.serving import metadata
 from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.objects import Kind, RawObject
 
-__all__ = ["FIELDS", "SCALE", "of", "owned", "put", "record", "replicas", "served"]
+__all__ = ["FIELDS", "SCALE", "applied", "of", "owned", "put", "record", "replicas", "served"]
 
 SCALE: Final = Kind(group="autoscaling", version="v1", kind="Scale", plural="scales")
 _COLUMNS, _ROW = tables.scale_columns()
@@ -47,7 +48,7 @@ def of(served: Served, obj: RawObject) -> RawObject:
         spec["replicas"] = replicas
     status: RawObject = {"replicas": _find(obj, paths.status_replicas) or 0}
     if paths.selector and (selector := _find(obj, paths.selector)):
-        status["selector"] = selector
+        status["selector"] = selector if isinstance(selector, str) else labelselector.text(selector)
     return {
         "kind": SCALE.kind,
         "apiVersion": SCALE.api_version,
@@ -68,13 +69,26 @@ def put(served: Served, obj: RawObject, scale: RawObject, name: str) -> RawObjec
     """The object with the replicas that a Scale asks for; a Scale of another object or state is refused."""
     about, there = metadata.of(scale), metadata.of(obj)
     metadata.match_name(scale, name)
+    wanted = scale["spec"].get("replicas", 0)
+    if not served.custom and wanted < 0:
+        raise invalid(SCALE, name, checks.not_negative("spec.replicas", wanted))
     if about.get("uid") and about["uid"] != there.get("uid"):
         why = f"Precondition failed: UID in precondition: {about['uid']}, UID in object meta: {there.get('uid')}"
         raise conflict(served.kind, name, why)
     # Without a version the object is scaled whatever its state.
     there["resourceVersion"] = about.get("resourceVersion") or ""
-    _set(obj, _paths(served).spec_replicas, scale["spec"].get("replicas", 0))
+    _set(obj, _paths(served).spec_replicas, wanted)
     return obj
+
+
+def applied(served: Served, obj: RawObject, scale: RawObject, name: str) -> RawObject:
+    """The object with the replicas of a Scale that was merged with its own, and with the owners that came of it."""
+    owners, entries = metadata.of(scale).pop("managedFields", []), metadata.of(obj).get("managedFields") or []
+    metadata.of(scale).pop("resourceVersion", None)
+    after = put(served, obj, scale, name)
+    path, api_version = _paths(served).spec_replicas, served.kind.api_version
+    metadata.of(after)["managedFields"] = entries_of_object(entries, owners, path=path, api_version=api_version)
+    return after
 
 
 def replicas_field(served: Served) -> str:

@@ -1,4 +1,4 @@
-"""Reading and writing the scale of a custom object: a write of one field of the object, by whoever scales it.
+"""Reading and writing the scale of an object: a write of one field of the object, by whoever scales it.
 
 `server` calls it for `/scale`. How an object looks as a Scale, and back, is in `scale`; the write itself is done by
 `writes`, as any other.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from edgewright.local.apply import apply
 from edgewright.local.errors import Refusal, bad_request, internal_error, not_found
@@ -68,11 +68,25 @@ class Scales:
 
         return await self._change(asked, patched, warnings)
 
-    def apply(self, asked: WriteRequest, wanted: RawObject) -> NoReturn:
-        """Refuses a server-side apply, as the real server does: over a conflict, or since it cannot be done."""
-        live = scale.owned(asked.served, self._live(asked.served, asked.namespace, asked.name))
-        apply.merge(
-            live,
+    async def apply(self, asked: WriteRequest, wanted: RawObject) -> Written:
+        """Server-side apply of a Scale; of a custom kind it is refused, as the real server does."""
+        live = self._live(asked.served, asked.namespace, asked.name)
+        merged = self._merged(asked, live, wanted)
+        if asked.served.custom:
+            where = f"{asked.namespace}/{asked.name}; {scale.SCALE.api_version}, Kind={scale.SCALE.kind}"
+            why = f"request to convert CR to an invalid group/version: {scale.SCALE.api_version}"
+            raise Refusal(500, "", f"failed to convert new object ({where}) to proper version: {why}")
+
+        def applied(obj: RawObject) -> RawObject:
+            result = self._merged(asked, obj, wanted) if obj != live else merged
+            return scale.applied(asked.served, obj, result, asked.name)
+
+        written = await self._writes.change(asked, applied, verb="scale")
+        return Written(obj=scale.of(asked.served, written.obj), warnings=written.warnings)
+
+    def _merged(self, asked: WriteRequest, live: RawObject, wanted: RawObject) -> RawObject:
+        return apply.merge(
+            scale.owned(asked.served, live),
             wanted,
             scale.FIELDS,
             kind=scale.SCALE,
@@ -82,9 +96,6 @@ class Scales:
             subresource="scale",
             now=self._objects.now,
         )
-        where = f"{asked.namespace}/{asked.name}; {scale.SCALE.api_version}, Kind={scale.SCALE.kind}"
-        why = f"request to convert CR to an invalid group/version: {scale.SCALE.api_version}"
-        raise Refusal(500, "", f"failed to convert new object ({where}) to proper version: {why}")
 
     def _live(self, served: Served, namespace: str, name: str) -> RawObject:
         stored = self._objects.get(served, namespace, name)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote
 
+import msgspec
 from aiohttp import web
 
-from edgewright.local.access.authentication import Authentication, User
+from edgewright.local.access import impersonation
+from edgewright.local.access.accounts import Accounts
+from edgewright.local.access.authentication import ANONYMOUS, Authentication, User
 from edgewright.local.errors import (
     Refusal,
     bad_request,
@@ -41,14 +42,17 @@ from edgewright.local.serving import (
     warning_headers,
     watches,
 )
+from edgewright.local.serving.asked import attributes
 from edgewright.local.serving.bodies import Answer
 from edgewright.local.serving.deletes import Deletes
+from edgewright.local.serving.evictions import Evictions
 from edgewright.local.serving.listener import Connection
 from edgewright.local.serving.objects import Objects
 from edgewright.local.serving.pages import Pages
-from edgewright.local.serving.podlogs import PodLogs
+from edgewright.local.serving.podlogs import OF_THE_NODE, PodLogs
 from edgewright.local.serving.scale_requests import Scales
 from edgewright.local.serving.target import Target
+from edgewright.local.serving.token_requests import TokenRequests
 from edgewright.local.serving.write_request import WriteRequest
 from edgewright.local.serving.writes import Writes, Written
 from edgewright.local.store import StoreError
@@ -63,11 +67,11 @@ MAX_WATCHES: Final = 1000
 # Whoever opens too many watches must not shut out what keeps the objects in order.
 _UNLIMITED: Final = ("system:controllers", "system:node:")
 _OWN_FAULT: Final = 500
+_CREATED: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _HEADERS: Final = {"Cache-Control": "no-cache, private"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A request that is about a kind that is served."""
 
     request: web.BaseRequest
@@ -90,14 +94,23 @@ class Call:
 class Server:
     """Answers requests; `handle` is what the HTTP server calls for each."""
 
-    def __init__(self, objects: Objects, authentication: Authentication, pages: Pages, pod_logs: PodLogs) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        authentication: Authentication,
+        pages: Pages,
+        pod_logs: PodLogs,
+        accounts: Accounts,
+    ) -> None:
         self._objects = objects
         self._authentication = authentication
+        self._token_requests = TokenRequests(objects, accounts)
         self._pages = pages
         self._pod_logs = pod_logs
         self._writes = Writes(objects)
         self._deletes = Deletes(objects)
         self._scales = Scales(objects, self._writes)
+        self._evictions = Evictions(objects, self._writes, self._deletes)
         self._watches = 0
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -117,13 +130,14 @@ class Server:
             return _status(internal_error(f"{type(error).__name__}: the server's log says more"), request)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        path = _decoded_path(request)
+        path = target.decoded(request.rel_url.raw_path)
         pointed, asked = target.parse(path), query.parse(request.rel_url.raw_query_string)
         if not _runs_long(pointed, asked):
             query.check_timeout(asked)
         if (page := self._pages.open(path)) is not None:
             return page
         user = self._identify(request)
+        self._objects.rights.check(attributes(request.method, path, pointed, asked), user)
         if pointed is None:
             return self._pages.show(request, path)
         if pointed.watch:
@@ -145,11 +159,11 @@ class Server:
     def _identify(self, request: web.BaseRequest) -> User:
         """Who asks; a connection's certificate is read once."""
         connection = request.protocol
-        if not isinstance(connection, Connection):
-            return self._authentication.identify(request.headers, None)
-        user = self._authentication.identify(request.headers, connection.peer())
-        connection.recognise()
-        return user
+        peer = connection.peer() if isinstance(connection, Connection) else None
+        user = self._authentication.identify(request.headers, peer)
+        if isinstance(connection, Connection) and user is not ANONYMOUS:
+            connection.recognise()
+        return impersonation.acting(request.headers, user, self._objects.rights)
 
     def _route(self, call: Call) -> Callable[[Call], Awaitable[web.StreamResponse]]:
         """What is done for this method at this path."""
@@ -164,12 +178,12 @@ class Server:
                 "delete": self._delete,
                 "deletecollection": self._delete_all,
             }[verb]
-        if where.subresource == "log":
-            return lambda call: self._pod_logs.stream(call.request, call.namespace, call.name)
+        if where.subresource in OF_THE_NODE:
+            return lambda call: self._pod_logs.answer(call.request, call.target, call.user)
         if where.subresource == "scale":
             return {"get": self._get_scale, "update": self._put_scale, "patch": self._patch_scale}[verb]
         if verb == "create":
-            return self._post_subresource
+            return {"eviction": self._evict, "token": self._token}.get(where.subresource, self._post_subresource)
         return {"get": self._get, "update": self._update, "patch": self._patch}[verb]
 
     # Reading
@@ -310,7 +324,7 @@ class Server:
         answer = self._negotiate(call, representations.OF_AN_OBJECT)
         media, asked, body = await self._patching(call)
         if media == patches.APPLY:
-            self._scales.apply(asked, patches.wanted(body)[0])
+            return self._scale(call, await self._scales.apply(asked, patches.wanted(body)[0]), answer)
         patch = patches.parse(media, body, call.served, self._objects.kinds)
         return self._scale(call, await self._scales.patch(asked, patch.make, patch.duplicates), answer)
 
@@ -333,9 +347,23 @@ class Server:
             Call(request=call.request, target=where, served=served, user=call.user, query=call.query), body
         )
 
+    async def _evict(self, call: Call) -> web.StreamResponse:
+        answer = self._negotiate(call, ())
+        asked = self._asked(call, options.write_options(call.query, kind="CreateOptions"))
+        body, _ = await self._decoded(call)
+        await self._evictions.evict(asked, body, call.query, call.user)
+        return _response(201, bodies.encode(_CREATED, answer), answer)
+
     async def _post_subresource(self, call: Call) -> web.StreamResponse:
         body, _ = await self._decoded(call)
         return await self._post(call, body)
+
+    async def _token(self, call: Call) -> web.StreamResponse:
+        answer = self._negotiate(call, ())
+        asked = self._asked(call, options.write_options(call.query, kind="CreateOptions"))
+        body, duplicates = await self._decoded(call)
+        made, warnings = self._token_requests.answer(asked, body, duplicates)
+        return _response(201, bodies.encode(made, answer), answer, warnings)
 
     async def _post(self, call: Call, body: object) -> web.StreamResponse:
         answer = self._negotiate(call, ())
@@ -350,8 +378,7 @@ class Server:
             return after
 
         await self._writes.change(asked, acted, verb="act")
-        success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-        return _response(201, bodies.encode(success, answer), answer)
+        return _response(201, bodies.encode(_CREATED, answer), answer)
 
     # Small parts
 
@@ -409,15 +436,7 @@ def _runs_long(pointed: Target | None, asked: Mapping[str, str]) -> bool:
     """Whether the time that a request names does not count: a watch or a log goes on for as long as somebody reads."""
     if pointed is None:
         return False
-    return pointed.watch or pointed.subresource == "log" or bool(options.flag(asked, "watch"))
-
-
-def _decoded_path(request: web.BaseRequest) -> str:
-    """The path with what was escaped in it; a slash within a name is none of the path's."""
-    raw = request.rel_url.raw_path
-    if "%2f" in raw.lower():
-        raise no_such_path()
-    return unquote(raw)
+    return pointed.watch or pointed.subresource in OF_THE_NODE or bool(options.flag(asked, "watch"))
 
 
 async def _body(request: web.BaseRequest) -> bytes:

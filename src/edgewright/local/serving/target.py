@@ -6,13 +6,16 @@ here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from urllib.parse import unquote
+
+import msgspec
+
+from edgewright.local.errors import no_such_path
 
 _OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a request points."""
 
     group: str
@@ -25,6 +28,13 @@ class Target:
     """What follows the subresource, for those that have paths below them."""
     watch: bool = False
     """Whether the path itself says that it is watched, as clients of long ago did."""
+
+
+def decoded(raw: str) -> str:
+    """A path with what was escaped in it; a slash within a name is none of the path's."""
+    if "%2f" in raw.lower():
+        raise no_such_path()
+    return unquote(raw)
 
 
 def parse(path: str) -> Target | None:

@@ -91,9 +91,11 @@ class Writes:
         """Adds an object, in a namespace that is there and stays."""
         obj, warnings = self.decoded(asked, body, duplicates)
         write = self._write(asked, "create")
-        if (answer := asked.served.rules.respond(obj, write)) is not None:
+        if "get" not in asked.served.verbs:
+            metadata.give_namespace(obj, asked.served, asked.namespace)
             if owners := self._owners(asked, None, obj):
-                answer["metadata"] = {**metadata.of(answer), "managedFields": owners}
+                metadata.of(obj)["managedFields"] = owners
+        if (answer := asked.served.rules.respond(obj, write)) is not None:
             return Written(obj=answer, created=True, warnings=warnings)
         with _warning_of(warnings):
             self._admit(asked, obj)
@@ -107,6 +109,7 @@ class Writes:
             if asked.served.rules.create_on_update and not asked.subresource:
                 there = self._objects.get(asked.served, asked.namespace, asked.name)
                 if there is None:
+                    self._objects.check_create(asked.served, asked.namespace, asked.name, asked.user)
                     self._check_absent(asked, obj)
                     version = metadata.of(obj).pop("resourceVersion", None)
                     self._admit(asked, obj)
@@ -175,6 +178,7 @@ class Writes:
                     said = metadata.of(wanted)["uid"]
                     why = f"uid mismatch: the provided object specified uid {said}, and no existing object was found"
                     raise conflict(served.kind, asked.name, why)
+                self._objects.check_create(served, asked.namespace, asked.name, asked.user)
                 self._admit(asked, wanted)
                 obj = merged(None)
                 metadata.of(obj).pop("resourceVersion", None)
@@ -319,7 +323,7 @@ class Writes:
         rules.prepare_update(obj, live, write)
         if not metadata.of(obj).get("managedFields"):
             metadata.of(obj).pop("managedFields", None)
-        if rules.generations and rules.desired(obj) != rules.desired(live):
+        if rules.generations and asked.subresource != "status" and rules.desired(obj) != rules.desired(live):
             metadata.of(obj)["generation"] = metadata.of(live).get("generation", 0) + 1
         apply.keep_times(live, obj)
         found = metadata.updated_faults(obj, live, served) + rules.validate(obj, live, write)

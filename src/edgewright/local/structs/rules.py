@@ -10,7 +10,7 @@ from typing import Any
 
 from edgewright.local.errors import bad_request
 from edgewright.local.served import Rules
-from edgewright.local.structs.go_structs import WrongType, form
+from edgewright.local.structs.go_structs import Struct, WrongType, form
 from edgewright.runtime.objects import RawObject
 
 CORE = "io.k8s.api.core.v1"
@@ -36,6 +36,11 @@ class BuiltinRules(Rules):
             what = f'{self._kind} in version "{self._version}" cannot be handled as a {self._kind}'
             raise bad_request(f"{what}: {wrong}") from None
         return read, unknown
+
+    def unset(self, field: str) -> Any:
+        """What a field of the object is while nothing is set in it."""
+        assert isinstance(self._form, Struct)  # noqa: S101  the definition of a kind has fields
+        return self._form.fields[field].form.unset()
 
 
 def text_at(*names: str) -> Callable[[RawObject], str]:

@@ -6,14 +6,16 @@ object as it is stored and the moment of the request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from edgewright.local.served import Column
 from edgewright.runtime.objects import Kind, RawObject
 
+from . import workloads
 from .ages import age, moment, since
+from .bindings import BINDING, binding_row
 from .custom import AGE, NAME, Row
 from .pods import pod_row
 
@@ -29,7 +31,7 @@ def _column(name: str, description: str, *, wide: bool = False) -> Column:
     return Column(name=name, description=description, priority=1 if wide else 0)
 
 
-def builtin_columns(kind: Kind) -> tuple[tuple[Column, ...], Row]:
+def builtin_columns(kind: Kind) -> tuple[Sequence[Column], Row]:
     """Columns and row of a built-in kind; one that has no row of its own shows its name and when it was created."""
     return _KINDS.get((kind.group, kind.kind), (CREATED_AT, created_at_row))
 
@@ -304,7 +306,7 @@ _POD_TEMPLATE = (
     _column("Pod Labels", "The labels that its Pods get."),
 )
 _DATA = _column("Data", "How many entries it holds.")
-_KINDS: dict[tuple[str, str], tuple[tuple[Column, ...], Row]] = {
+_KINDS: dict[tuple[str, str], tuple[Sequence[Column], Row]] = {
     ("", "ConfigMap"): ((NAME, _DATA, _AGE), _configmap),
     ("", "Event"): (_EVENT, _core_event),
     ("", "Namespace"): ((NAME, _column("Status", "Whether it is in use or going away."), _AGE), _namespace),
@@ -317,4 +319,6 @@ _KINDS: dict[tuple[str, str], tuple[tuple[Column, ...], Row]] = {
     ("coordination.k8s.io", "Lease"): ((NAME, _column("Holder", "Who holds it."), _AGE), _lease),
     ("discovery.k8s.io", "EndpointSlice"): (_ENDPOINT_SLICE, _endpoint_slice),
     ("events.k8s.io", "Event"): (_EVENT, _events_event),
+    **workloads.KINDS,
+    **{("rbac.authorization.k8s.io", kind): (BINDING, binding_row) for kind in ("ClusterRoleBinding", "RoleBinding")},
 }

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import yaml
 
-from edgewright.controllers.chart.helm import HelmError, HelmGone, Order
+from edgewright.controllers.chart.helm import HelmError, HelmGone, Order, Trial
 from edgewright.controllers.chart.manifests import as_applied, parts
-from edgewright.controllers.chart.releases import ReleaseSecret
+from edgewright.controllers.chart.releases import ReleaseSecret, read_content
 from edgewright.runtime.client import Client
 from edgewright.runtime.errors import NotFound
 from edgewright.runtime.objects import Key, Kind, RawObject
@@ -25,7 +25,7 @@ from edgewright.runtime.objects import Key, Kind, RawObject
 SECRET = ReleaseSecret.kind
 CONFIG_MAP = Kind(group="", version="v1", kind="ConfigMap", plural="configmaps")
 POD = Kind(group="", version="v1", kind="Pod", plural="pods")
-_KINDS = {"ConfigMap": CONFIG_MAP, "Pod": POD}
+_KINDS = {"ConfigMap": CONFIG_MAP, "Pod": POD, "Secret": SECRET}
 
 
 def write_chart(folder: Path, name: str = "shop") -> Path:
@@ -47,6 +47,8 @@ def release_secret(
     notes: str = "",
     description: str = "",
     modified: int = 0,
+    hooks: list[dict[str, Any]] | None = None,
+    config: dict[str, Any] | None = None,
 ) -> RawObject:
     """What Helm stores of one revision."""
     content = {
@@ -54,8 +56,9 @@ def release_secret(
         "version": version,
         "info": {"status": status, "notes": notes, "description": description},
         "chart": {"metadata": {"name": chart, "version": "0.1.0"}},
-        "config": {},
+        "config": config or {},
         "manifest": manifest,
+        "hooks": hooks or [],
     }
     packed = base64.b64encode(gzip.compress(json.dumps(content).encode()))
     own = {"owner": "helm", "name": name, "version": str(version), "status": status, "modifiedAt": str(modified)}
@@ -79,6 +82,19 @@ class FakeHelm:
     orders: list[Order] = field(default_factory=list)
     moods: list[Mood] = field(default_factory=list)
     pods: bool = False
+    modified: int = 4_000_000_000
+    """When a failure was, as Helm writes it; by default in a future in which nothing is tried again yet."""
+    tests: dict[str, str] = field(default_factory=dict)
+    """The tests of the chart, and how each ends."""
+    trials: list[Order] = field(default_factory=list)
+
+    async def trial(self, order: Order) -> Trial:
+        """What an install would make."""
+        self.trials.append(order)
+        if self.moods and self.moods[0] == "refuses":
+            self.moods.pop(0)
+            raise HelmError("execution error at (shop/templates/a.yaml:1:1): greeting is required")
+        return Trial(self.manifest(order), "adopted notes")
 
     async def carry_out(self, order: Order) -> None:
         """Does it, as the mood of the moment has it."""
@@ -86,10 +102,10 @@ class FakeHelm:
         mood = self.moods.pop(0) if self.moods else "well"
         if mood == "refuses":
             raise HelmError("execution error at (shop/templates/a.yaml:1:1): greeting is required")
-        if order.verb == "uninstall":
+        if order.verb in {"uninstall", "rollback", "test"}:
             if mood == "fails":
-                raise HelmError("cannot delete")
-            await self._uninstall(order)
+                raise HelmError("cannot delete" if order.verb == "uninstall" else f"cannot {order.verb}")
+            await {"uninstall": self._uninstall, "rollback": self._rollback, "test": self._test}[order.verb](order)
             return
         version = 1 + max((int(each["metadata"]["labels"]["version"]) for each in await self.stored(order)), default=0)
         status = {"well": "deployed", "fails": "failed", "dies": f"pending-{order.verb}"}[mood]
@@ -107,7 +123,8 @@ class FakeHelm:
             manifest=manifest,
             notes=f"{order.release} says {order.values.get('greeting', 'nothing')}\n",
             description="Upgrade failed: no room" if mood == "fails" else "",
-            modified=4_000_000_000 if mood == "fails" else 0,
+            modified=self.modified if mood == "fails" else 0,
+            hooks=[{"name": name, "events": ["test"], "last_run": {"phase": ""}} for name in self.tests],
         )
         secret["metadata"]["namespace"] = order.namespace
         await self.client.raw(SECRET).create(secret)
@@ -129,6 +146,10 @@ class FakeHelm:
                 "data": {"greeting": str(order.values.get("greeting", "nothing"))},
             }
         ]
+        if order.values.get("password"):
+            secret = {"name": f"{order.release}-password"}
+            data = {"password": base64.b64encode(str(len(self.orders)).encode()).decode()}
+            bodies.append({"apiVersion": "v1", "kind": "Secret", "metadata": secret, "data": data})
         if self.pods:
             containers = [{"name": "main", "image": "shop"}]
             spec = {"containers": containers, "automountServiceAccountToken": False}
@@ -146,8 +167,38 @@ class FakeHelm:
                 await self.client.raw(kind).delete(Key(order.namespace, order.release))
             except NotFound:
                 continue
-        for each in await self.stored(order):
-            await self.client.raw(SECRET).delete(_key(order, each))
+        stored = await self.stored(order)
+        for each in stored:
+            if not order.keep_history:
+                await self.client.raw(SECRET).delete(_key(order, each))
+        if order.keep_history:
+            newest = max(stored, key=lambda each: int(each["metadata"]["labels"]["version"]))
+            change = {"metadata": {"labels": {"status": "uninstalled", "modifiedAt": str(self.modified)}}}
+            await self.client.raw(SECRET).patch(_key(order, newest), change)
+
+    async def _rollback(self, order: Order) -> None:
+        stored = {int(each["metadata"]["labels"]["version"]): each for each in await self.stored(order)}
+        target = stored[order.target]
+        version = 1 + max(stored)
+        await self.client.raw(SECRET).patch(_key(order, target), {"metadata": {"labels": {"status": "superseded"}}})
+        labels = {**target["metadata"]["labels"], "version": str(version), "modifiedAt": str(self.modified)}
+        names = {"name": f"sh.helm.release.v1.{order.release}.v{version}", "namespace": order.namespace}
+        copied = {key: value for key, value in target.items() if key not in {"metadata", "status"}}
+        await self.client.raw(SECRET).create(
+            {**copied, "metadata": {**names, "labels": {**labels, "status": "deployed"}}}
+        )
+        for part in parts(read_content(target).manifest):
+            body = as_applied(part, release=order.release, namespace=order.namespace, target=order.namespace)
+            await self.client.raw(_KINDS[part.type.kind]).apply(body, manager="helm", force=True)
+
+    async def _test(self, order: Order) -> None:
+        newest = max(await self.stored(order), key=lambda each: int(each["metadata"]["labels"]["version"]))
+        content = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(newest["data"]["release"]))))
+        content["hooks"] = [{**each, "last_run": {"phase": self.tests[each["name"]]}} for each in content["hooks"]]
+        packed = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(content).encode()))).decode()
+        await self.client.raw(SECRET).patch(_key(order, newest), {"data": {"release": packed}})
+        if "Failed" in self.tests.values():
+            raise HelmError("a test failed")
 
 
 def _key(order: Order, secret: RawObject) -> Key:

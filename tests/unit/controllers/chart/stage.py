@@ -9,6 +9,7 @@ from typing import Any
 
 from edgewright.controllers.chart.digests import chart_digest
 from edgewright.controllers.chart.operator import add_charts
+from edgewright.controllers.chart.policy import Policy
 from edgewright.controllers.chart.settings import ChartSettings
 from edgewright.controllers.chart.watches import Watch
 from edgewright.local import custom
@@ -61,6 +62,11 @@ class Stage:
         metadata = {"name": name, "namespace": "default"}
         body = {"apiVersion": SHOP.api_version, "kind": "Shop", "metadata": metadata, "spec": values}
         return await self.shops.create(body)
+
+    async def annotate(self, name: str = "a", **annotations: str | None) -> None:
+        """Puts annotations of ours on a Shop; None takes one away."""
+        marks = {f"edgewright.dev/{key.replace('_', '-')}": text for key, text in annotations.items()}
+        await self.shops.patch(Key("default", name), {"metadata": {"annotations": marks}})
 
     async def change(self, name: str = "a", **values: Any) -> None:
         """Puts values over those that a Shop has."""
@@ -136,7 +142,8 @@ class Stage:
 
         manager = Manager(Client(self.client.config))
         mortal = Mortal(manager.client)
-        watch = replace(self.watch, **changes)
+        policy = {name: changes.pop(name) for name in list(changes) if hasattr(Policy, name) or name == "values_from"}
+        watch = replace(self.watch, policy=replace(self.watch.policy, **policy), **changes)
         add_charts(manager, ChartSettings(served=((watch, SHOP),)), SystemClock(), helm=self.helm)
         async with running(manager.run()):
             yield mortal

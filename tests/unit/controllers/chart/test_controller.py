@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
-from edgewright.controllers.chart import controller, decisions
+from edgewright.controllers.chart import decisions, storage
 from edgewright.controllers.chart.objects import FINALIZER
 from edgewright.runtime.errors import Forbidden
+from edgewright.runtime.events import Event
 from edgewright.runtime.objects import Key
 from tests.harness.waiting import wait_until_async
 from tests.unit.controllers.chart.charts import CONFIG_MAP, POD, release_secret
@@ -85,6 +87,32 @@ async def test_a_settled_object_causes_no_order_and_no_write_after_a_restart(tmp
         foreign = [each for each in wrote.writes if "witness" not in each[1]]
         dry_runs = [("PATCH", "/api/v1/namespaces/default/configmaps/a")]
         assert foreign == dry_runs, "a process that has just started compares what is there with what was applied"
+
+
+async def test_events_tell_of_conditions_that_changed_and_of_nothing_else(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+
+        async def told(name: str) -> list[tuple[str, int]]:
+            events = (await stage.client.of(Event).list("default")).items
+            return sorted((each.reason, each.count or 0) for each in events if each.involved_object.name == name)
+
+        async def ready_is_told(name: str) -> bool:
+            return any(reason == "ReleaseReady" for reason, _ in await told(name))
+
+        async def made(name: str) -> None:
+            await stage.create(name)
+            await wait_until_async(functools.partial(ready_is_told, name), what=f"{name} is told to be ready")
+
+        # Events are sent in their order: what is told of one object is told when the next is ready.
+        async with stage.operating():
+            await made("a")
+            await made("second")
+        before = await told("a")
+        assert {"Initialized", "Installing", "InstallSuccessful", "ReleaseReady"} <= {reason for reason, _ in before}
+        async with stage.operating():
+            await stage.shops.patch(Key("default", "a"), {"metadata": {"annotations": {"look": "again"}}})
+            await made("third")
+        assert await told("a") == before
 
 
 async def test_a_deleted_object_takes_its_release_with_it(tmp_path: Path) -> None:
@@ -178,12 +206,12 @@ async def test_a_chart_that_does_not_render_is_told_and_nothing_is_stored(tmp_pa
 async def test_a_failed_release_is_told_and_tried_again_later(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         stage.helm.moods = ["fails"]
-        async with stage.operating():
+        async with stage.operating(on_failed_install="retry"):
             await stage.create()
             condition = await stage.until_condition("ReleaseFailed", "True", reason="InstallError")
             assert condition["message"] == "no room"
         await stage.shops.patch(Key("default", "a"), {"status": None}, subresource="status")
-        async with stage.operating():
+        async with stage.operating(on_failed_install="retry"):
             condition = await stage.until_condition("ReleaseFailed", "True", reason="InstallError")
             assert condition["message"] == "Upgrade failed: no room", (
                 "a process that did not see it reads what is stored"
@@ -253,7 +281,7 @@ async def test_a_missing_right_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
             raise Forbidden(Status(code=403, reason="Forbidden", message="secrets is forbidden"), request="GET")
 
-        monkeypatch.setattr(controller.ChartLoop, "_history", refused)
+        monkeypatch.setattr(storage.Storage, "history", refused)
         async with stage.operating():
             await stage.create()
             condition = await stage.until_condition("Irreconcilable", "True")

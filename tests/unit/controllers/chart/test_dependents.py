@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from edgewright.controllers.chart.dependents import Dependents, Held, _scaled_by_others, release_of, signature
+from edgewright.controllers.chart.dependents import Dependents, Held, release_of, signature
 from edgewright.controllers.chart.discovery import Discovery
 from edgewright.controllers.chart.manifests import Part, TypeName, parts
 from edgewright.controllers.chart.objects import Dependent, chart_kind, dependent_kind
@@ -78,6 +79,30 @@ async def test_a_change_that_comes_back_again_and_again_is_taken_back_less_and_l
             assert Key("default", "a") in heard
 
 
+async def test_a_change_between_the_look_and_the_owners_mark_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with staged(tmp_path) as stage:
+        dependents = Dependents(stage.client, Discovery(stage.client), namespaces=(), clock=SystemClock())
+        owner = stage.client.of(chart_kind(SHOP)).decode(msgspec.json.encode(await stage.create()))
+        held = Held("default", "a", 1, parts(MANIFEST))
+        await apply(stage, "hello")
+        original = Dependents._own
+
+        async def raced(self: Dependents, place: Any, live: Any, obj: Any) -> Any:
+            monkeypatch.setattr(Dependents, "_own", original)
+            await apply(stage, "foreign")
+            return await original(self, place, live, obj)
+
+        monkeypatch.setattr(Dependents, "_own", raced)
+        async with running(dependents.run()):
+            health = await dependents.tend(held, owner)
+            while health.unknown:
+                await asyncio.sleep(0.01)
+                health = await dependents.tend(held, owner)
+            assert await stage.greeting() == "hello"
+
+
 async def test_a_kind_that_is_not_served_is_named_and_secrets_are_left_alone(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         dependents = Dependents(stage.client, Discovery(stage.client), namespaces=("default",), clock=SystemClock())
@@ -99,13 +124,6 @@ def test_a_signature_follows_everything_but_the_status() -> None:
     assert signature(metadata(generation=2, resource_version="6", labels={"a": "b"})) != first
     assert signature(metadata(generation=1, resource_version="5")) != first
     assert signature(metadata(resource_version="5")) != signature(metadata(resource_version="6"))
-
-
-def test_the_replicas_of_an_autoscaler_are_its_own() -> None:
-    entry = {"manager": "kube-controller-manager", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
-    assert _scaled_by_others({"metadata": {"managedFields": [entry]}})
-    assert not _scaled_by_others({"metadata": {"managedFields": [{**entry, "manager": "kubectl"}]}})
-    assert not _scaled_by_others({"metadata": {}})
 
 
 def test_an_object_without_helms_marks_belongs_to_no_release() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgewright.controllers.chart.digests import chart_digest, values_digest, with_overrides
+from edgewright.controllers.chart.digests import chart_digest, values_digest
+from edgewright.controllers.chart.values import with_overrides
 from tests.unit.controllers.chart.charts import write_chart
 
 

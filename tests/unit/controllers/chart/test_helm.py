@@ -147,12 +147,24 @@ async def test_a_program_that_cannot_start_says_what_to_install(tmp_path: Path) 
 async def test_it_sees_no_more_of_the_environment_than_it_needs(tmp_path: Path) -> None:
     show = 'import json, os\nprint(json.dumps({"ready": 1}), flush=True)\ninput()\n'
     show += 'print(json.dumps({"id": 1, "templates": dict(os.environ)}), flush=True)\n'
-    environ = {"PATH": os.environ["PATH"], "SECRET": "s", "KUBECONFIG": "k"}
+    environ = {"PATH": os.environ["PATH"], "SECRET": "s", "KUBECONFIG": "k", "PYTHONPATH": str(tmp_path)}
     made = HelmProcess(Access(context="c"), clock=SystemClock(), program=("-c", show), environ=environ)
     seen = await made.render(Path("shop"), release="r", namespace="d", values={})
     await made.close()
     assert seen["KUBECONFIG"] == "k"
+    assert seen["PYTHONPATH"] == str(tmp_path), "in the image, that is where Edgewright lies"
     assert "SECRET" not in seen
+
+
+async def test_a_home_that_is_no_folder_is_not_passed_on(tmp_path: Path) -> None:
+    show = 'import json, os\nprint(json.dumps({"ready": 1}), flush=True)\ninput()\n'
+    show += 'print(json.dumps({"id": 1, "templates": dict(os.environ)}), flush=True)\n'
+    for home, passed in ((os.devnull, False), (str(tmp_path), True)):
+        environ = {"PATH": os.environ["PATH"], "HOME": home}
+        made = HelmProcess(Access(), clock=SystemClock(), program=("-c", show), environ=environ)
+        seen = await made.render(Path("shop"), release="r", namespace="d", values={})
+        await made.close()
+        assert ("HOME" in seen) is passed
 
 
 def test_access_is_told_as_the_library_names_it() -> None:

@@ -26,6 +26,14 @@ REQUEST = {
     "values": {"a": 1},
     "labels": {"l": "1"},
     "timeout": 300.0,
+    "description": "",
+    "max_history": 10,
+    "target": 3,
+    "force": False,
+    "disable_hooks": False,
+    "skip_crds": False,
+    "replace": False,
+    "keep_history": False,
 }
 
 
@@ -39,14 +47,21 @@ class FakeLibrary:
         self.asked.append(("connect", dict(options)))
         return options["namespace"]
 
-    def install(self, connection: Any, request: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    def install(self, connection: Any, request: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append(("install", connection, dict(options)))
+        return {"manifest": "kind: A", "notes": "n", "name": "shop"}
 
     def upgrade(self, connection: Any, request: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         self.asked.append(("upgrade", connection, dict(options)))
 
     def uninstall(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
         raise RuntimeError("cannot reach it")
+
+    def rollback(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
+        self.asked.append(("rollback", name, dict(options)))
+
+    def test(self, connection: Any, name: str, options: Mapping[str, Any]) -> None:
+        self.asked.append(("test", name, dict(options)))
 
     def render(self, request: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
         return {"a.yaml": json.dumps(dict(options))}
@@ -57,19 +72,61 @@ def test_conflicts_are_forced_and_old_values_are_not_kept() -> None:
     actions = Actions(library, {"kube_context": "site"})
     assert answer_to(actions, {**REQUEST, "id": 1, "verb": "install"}) == {"id": 1}
     assert answer_to(actions, {**REQUEST, "id": 2, "verb": "upgrade", "description": "why"}) == {"id": 2}
-    common = {"namespace": "default", "timeout_seconds": 300, "labels": {"l": "1"}, "force_conflicts": True}
+    common = {
+        "namespace": "default",
+        "timeout_seconds": 300,
+        "labels": {"l": "1"},
+        "force_conflicts": True,
+        "disable_hooks": False,
+        "skip_crds": False,
+    }
     more = {"reset_values": True, "server_side_apply": "true", "max_history": 10}
     assert library.asked == [
         ("connect", {"kube_context": "site", "namespace": "default"}),
-        ("install", "default", {**common, "description": ""}),
+        ("install", "default", {**common, "description": "", "replace": False}),
         ("upgrade", "default", {**common, **more, "description": "why"}),
     ]
+
+
+def test_who_forces_an_upgrade_replaces_objects_instead_of_applying_them() -> None:
+    library = FakeLibrary()
+    answer_to(Actions(library, {}), {**REQUEST, "id": 1, "verb": "upgrade", "force": True})
+    options = library.asked[1][2]
+    assert (options["force_replace"], options["server_side_apply"]) == (True, "false")
+    assert "force_conflicts" not in options
+
+
+def test_a_rollback_a_test_and_a_trial_are_asked_for_by_name() -> None:
+    library = FakeLibrary()
+    actions = Actions(library, {})
+    assert answer_to(actions, {**REQUEST, "id": 1, "verb": "rollback"}) == {"id": 1}
+    assert answer_to(actions, {**REQUEST, "id": 2, "verb": "test"}) == {"id": 2}
+    assert answer_to(actions, {**REQUEST, "id": 3, "verb": "trial"}) == {"id": 3, "manifest": "kind: A", "notes": "n"}
+    asked = {each[0]: each[2] for each in library.asked[1:]}
+    assert (asked["rollback"]["version"], asked["rollback"]["force_conflicts"]) == (3, True)
+    assert asked["test"] == {"timeout_seconds": 300}
+    assert asked["install"]["dry_run"] == "server"
 
 
 def test_a_failure_is_answered_in_its_own_words() -> None:
     actions = Actions(FakeLibrary(), {})
     assert answer_to(actions, {**REQUEST, "id": 3, "verb": "uninstall"}) == {"id": 3, "error": "cannot reach it"}
     assert "is not one of install, upgrade" in answer_to(actions, {"id": 4, "verb": "dance"})["error"]
+
+
+def test_a_connection_that_met_no_server_is_made_again() -> None:
+    library = FakeLibrary()
+    actions = Actions(library, {})
+    words = iter(["cluster unreachable", "helm-c: recovered panic", "a hook failed"])
+
+    def fails(connection: Any, request: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        raise RuntimeError(next(words))
+
+    library.install = fails  # type: ignore[method-assign]
+    for _ in range(3):
+        answer_to(actions, {**REQUEST, "id": 1, "verb": "install"})
+    answer_to(actions, {**REQUEST, "id": 1, "verb": "upgrade"})
+    assert [each[0] for each in library.asked].count("connect") == 3
 
 
 def test_only_so_many_connections_are_kept() -> None:
@@ -121,6 +178,9 @@ class FakeNative:
         self.calls.append(arguments)
         return "{}"
 
+    def call_status(self, *arguments: Any) -> None:
+        self.calls.append(arguments)
+
 
 def test_the_library_is_called_by_its_c_interface(monkeypatch: pytest.MonkeyPatch) -> None:
     class Chart:
@@ -145,12 +205,16 @@ def test_the_library_is_called_by_its_c_interface(monkeypatch: pytest.MonkeyPatc
     library.install(connection, REQUEST, {"o": 1})
     library.upgrade(connection, REQUEST, {"o": 2})
     library.uninstall(connection, "shop", {"o": 3})
+    library.rollback(connection, "shop", {"o": 5})
+    library.test(connection, "shop", {"o": 6})
     assert library.render(REQUEST, {"o": 4}) == {}
     order = (0, 0, "charts/shop", "shop", '{"a": 1}')
     assert native.calls == [
         ("helm_install", "default", *order, '{"o": 1}'),
         ("helm_upgrade", "default", *order, '{"o": 2}'),
         ("helm_uninstall", "default", "shop", '{"o": 3}'),
+        ("helm_rollback", "default", "shop", '{"o": 5}'),
+        ("helm_test_run", "default", "shop", '{"o": 6}'),
         ("helm_render", "chart", '{"a": 1}', '{"o": 4}'),
     ]
 

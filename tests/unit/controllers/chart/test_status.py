@@ -35,7 +35,7 @@ def types(status: ChartStatus) -> dict[str, tuple[str, str]]:
     ],
 )
 def test_the_objects_say_how_the_whole_is(health: Health, state: str, reason: str, words: str) -> None:
-    found = shown.outcome(health)
+    found = shown.outcome(health, STORED)
     assert (found.state, found.reason) == (state, reason)
     assert words in found.message
 

@@ -29,7 +29,7 @@ def test_an_entry_is_read_with_its_chart_next_to_the_file(folder: Path) -> None:
     assert watch.gvk == ("a.b", "v1", "Shop")
     assert watch.chart == folder / "charts" / "shop"
     assert (watch.chart_name, len(watch.digest)) == ("shop", 40)
-    assert (watch.dependents, watch.labels, watch.period, dict(watch.overrides)) == (True, "", None, {})
+    assert (watch.dependents, watch.labels, watch.policy.period, dict(watch.overrides)) == (True, "", None, {})
 
 
 def test_every_key_is_read(folder: Path) -> None:
@@ -50,7 +50,7 @@ def test_every_key_is_read(folder: Path) -> None:
     assert not watch.dependents
     assert watch.overrides == {"image.tag": "1-2", "enabled": "true", "count": "3", "gone": ""}
     assert watch.labels == "tier=web,a in (u,w),b notin (z),c,!d"
-    assert (watch.period, watch.workers) == (90.0, 2)
+    assert (watch.policy.period, watch.workers) == (90.0, 2)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,8 @@ def test_every_key_is_read(folder: Path) -> None:
         (ENTRY + "  dryRunOption: client\n", "dryRunOption: must be empty or 'server'"),
         (ENTRY + "  reconcilePeriod: soon\n", "reconcilePeriod: 'soon' is not a duration"),
         (ENTRY + "  overrideValues: {a: [1]}\n", "overrideValues: a: must be one text"),
-        (ENTRY + "  overrideValues: {a: '{{ 1 }}'}\n", "overrideValues: a: templates are not supported"),
+        (ENTRY + "  overrideValues: {a..b: c}\n", "overrideValues: 'a..b' is not a path"),
+        (ENTRY + "  drift: {mode: fix}\n", "drift: mode: 'fix' is not one of correct, warn, off"),
         (ENTRY + "  selector: {names: a}\n", "selector: must have matchLabels and matchExpressions only"),
         (ENTRY + "  selector: {matchLabels: {a: 'b c'}}\n", "'b c' is not the value of a label"),
         (ENTRY + "  selector: {matchExpressions: [{key: a, operator: Near}]}\n", "each needs a key, an operator"),
@@ -95,4 +96,4 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_period_of_zero_is_none(folder: Path) -> None:
-    assert read(write(folder, ENTRY + "  reconcilePeriod: '0'\n"))[0].period is None
+    assert read(write(folder, ENTRY + "  reconcilePeriod: '0'\n"))[0].policy.period is None

@@ -22,8 +22,8 @@ def workload(**spec: Any) -> EdgeWorkload:
     return msgspec.convert(raw, EdgeWorkload)
 
 
-def device(number: int, phase: str | None, message: str = "") -> EdgeDevice:
-    entries = [] if phase is None else [{"name": "w", "phase": phase, "message": message}]
+def device(number: int, phase: str | None, message: str = "", told: str = "") -> EdgeDevice:
+    entries = [] if phase is None else [{"name": "w", "phase": phase, "message": message, "told": told}]
     raw = {"metadata": {"name": f"d{number}", "namespace": "d"}, "status": {"workloads": entries}}
     return msgspec.convert(raw, EdgeDevice)
 
@@ -58,6 +58,14 @@ def test_what_is_missing_is_said() -> None:
     ready = find(after.conditions, "Ready")
     assert ready is not None
     assert (ready.reason, ready.message) == ("LeftOut", "d0: Secret a is missing")
+
+
+def test_what_a_device_says_of_its_failure_is_in_the_condition() -> None:
+    devices = [device(0, "Running"), device(1, "Created", told="podman: no such image a:1")]
+    after = status_of(workload(), devices, winner=None, now=NOW)
+    ready = find(after.conditions, "Ready")
+    assert ready is not None
+    assert (ready.reason, ready.message) == ("NotRunning", "d1: Created: podman: no such image a:1")
 
 
 def test_a_bad_spec_is_shown_with_its_field() -> None:

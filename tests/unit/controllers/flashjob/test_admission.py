@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewright.api.device import Claim, JobReference
-from edgewright.controllers.flashjob.admission import Held, Wish, admit
+from edgewright.controllers.flashjob.admission import ForeignFlash, Held, Wish, admit
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=30)
@@ -39,13 +39,13 @@ def wish(device: str, limit: int = 20) -> Wish:
             [wish("a")],
             [held("a", THEIRS)],
             [],
-            {"a": "waiting for job theirs in namespace plant, which is flashing it"},
+            {"a": "waiting for another job, which is flashing it"},
         ),
         (
             [wish("a")],
             [held("a", THEIRS, LATER)],
             [],
-            {"a": "waiting for job theirs in namespace plant, which is flashing it"},
+            {"a": "waiting for another job, which is flashing it"},
         ),
         ([wish("a")], [held("a")], [], {"a": "it is claimed already"}),
         ([wish("a", 1)], [held("a", OURS, NOW)], ["a"], {}),
@@ -118,7 +118,7 @@ def test_one_address_is_used_by_one_device_at_a_time() -> None:
     admission = admit(wishes, [theirs], now=NOW)
     assert [each.device for each in admission.start] == ["c", "d"]
     assert admission.waiting == {
-        "b": "waits for Device a, which has the same address and is being flashed by job theirs in namespace plant"
+        "b": "waits for another Device, which has the same address and is being flashed by another job"
     }
     assert admission.unannounced
 
@@ -128,6 +128,13 @@ def test_a_device_between_two_attempts_keeps_no_other_from_its_address() -> None
     admission = admit([Wish(device="b", job=OURS, endpoint="192.0.2.1")], [theirs], now=NOW)
     assert [each.device for each in admission.start] == ["b"]
     assert not admission.unannounced
+
+
+def test_a_flash_of_the_original_operator_is_named_to_its_own_namespace_only() -> None:
+    for namespace, told in (("default", "waiting for Pod x"), ("plant", "waiting for another job of the original")):
+        foreign = ForeignFlash(why="waiting for Pod x", job="x", devices=frozenset("a"), namespace=namespace)
+        admission = admit([wish("a")], [], now=NOW, foreign=[foreign])
+        assert admission.waiting["a"].startswith(told)
 
 
 def test_of_two_wishes_for_one_address_the_first_starts() -> None:

@@ -23,7 +23,7 @@ from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.config import Config
 from edgewright.runtime.errors import Unreachable
 from edgewright.runtime.manager import Manager
-from edgewright.runtime.objects import Key, ObjectMeta
+from edgewright.runtime.objects import ObjectMeta
 from tests.unit.controllers.flashjob.jobs_stage import DEVICES, Stage, stage
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 999, tzinfo=UTC)
@@ -73,21 +73,6 @@ async def test_who_comes_second_gets_no_claim(tmp_path: Path, need: Need) -> Non
         assert (await here.api("GET", f"{DEVICES}/dev")).body["status"]["claim"]["job"]["name"] == "before"
         await here.api("DELETE", f"{DEVICES}/dev")
         assert await claim(Claims(context), read, need) is None
-
-
-async def test_claims_that_the_cache_has_not_seen_are_learnt_once(tmp_path: Path) -> None:
-    async with stage(tmp_path) as here, world_of(here) as context:
-        for name in ("claimed", "free"):
-            await here.make_device(name)
-        await here.change(f"{DEVICES}/claimed/status", {"status": {"claim": CLAIM}})
-        claims = Claims(context)
-        assert claims.known() == []
-        await claims.settle(JOB)
-        assert [held.device for held in claims.known()] == ["claimed"]
-        assert context.devices.get(Key("", "free")) is None
-        await here.change(f"{DEVICES}/free/status", {"status": {"claim": CLAIM}})
-        await claims.settle(JOB)
-        assert [held.device for held in claims.known()] == ["claimed"]
 
 
 async def test_a_server_that_is_away_ends_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

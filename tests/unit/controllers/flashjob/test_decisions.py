@@ -12,7 +12,7 @@ import pytest
 from edgewright.api.device import Claim, Device, Mark
 from edgewright.api.flash_pod import Outcome, Report
 from edgewright.api.flashjob import FlashJob
-from edgewright.api.pod import Pod, PodStatus
+from edgewright.api.pod import ContainerRunning, ContainerState, ContainerTerminated, Pod, PodStatus
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.decisions import (
     Action,
@@ -43,7 +43,9 @@ from tests.unit.controllers.flashjob.flash_samples import (
     a_record,
     a_service,
     ended,
+    foreign,
     running,
+    terminated,
     waiting,
 )
 
@@ -185,6 +187,37 @@ def test_a_pod_whose_job_is_gone_is_asked_to_stop_once(job: FlashJob | None) -> 
     decision = decide(scene.situation(job=job, pod=stopping))
     assert decision.actions == ()
     assert decision.after == pytest.approx(30 + SETTINGS.timing.grace)
+
+
+def failed_flasher(*, code: int = 3, ago: float, verify: ContainerState | None = None) -> PodStatus:
+    """A flasher of others has ended so long ago, and ours next to it waits for the device."""
+    ended_at = NOW - timedelta(seconds=ago)
+    theirs = ContainerState(terminated=ContainerTerminated(exit_code=code, started_at=NOW, finished_at=ended_at))
+    ours = verify or ContainerState(running=ContainerRunning(started_at=NOW))
+    return foreign(terminated(), theirs, ours, phase="Running", start_time=NOW)
+
+
+@pytest.mark.parametrize(
+    ("status", "ends", "after"),
+    [
+        pytest.param(failed_flasher(ago=29), False, 1, id="a moment ago"),
+        pytest.param(failed_flasher(ago=30), True, None, id="long ago"),
+        pytest.param(failed_flasher(ago=300), True, None, id="very long ago"),
+        pytest.param(failed_flasher(code=0, ago=300), False, None, id="it ended well"),
+        pytest.param(failed_flasher(ago=300, verify=terminated(code=1)), False, None, id="ours has ended too"),
+    ],
+)
+def test_a_flasher_of_others_that_failed_ends_the_attempt_after_a_short_grace(
+    status: PodStatus, ends: bool, after: float | None
+) -> None:
+    scene = Scene(job={"flashjob_pod_image": "registry.example/other:1"})
+    pod = scene.pod(node="node-1", status=status)
+    decision = decide(scene.situation(pod=pod))
+    assert decision.actions == ((EndPod(pod),) if ends else ())
+    if after is not None:
+        assert decision.after == pytest.approx(after)
+    stopping = scene.pod(node="node-1", status=status, deletion_timestamp=NOW + timedelta(seconds=30))
+    assert decide(scene.situation(pod=stopping)).actions == ()
 
 
 @pytest.mark.parametrize("report", [GOOD, REFUSED], ids=["good", "final"])

@@ -10,7 +10,6 @@ import msgspec
 from edgewright.api import Device, FlashJob, Lease, Pod, Service
 from edgewright.api.device import Mark
 from edgewright.api.flash_pod import Outcome
-from edgewright.api.pod import PodStatus
 from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.device_loop import add_flashes
 from edgewright.controllers.flashjob.legacy.original import ORIGINAL_LEASE, Original
@@ -23,21 +22,6 @@ from edgewright.runtime.objects import Key
 from tests.harness.waiting import wait_until_async
 from tests.unit.controllers.flashjob.behind import D1, behind, made_pod, quiet
 from tests.unit.controllers.flashjob.harness import GOOD, QUICK, operating, plane, stage
-
-
-async def test_a_device_whose_outcome_our_cache_has_not_seen_is_not_flashed_again(tmp_path: Path) -> None:
-    async with quiet(tmp_path) as (config, on), behind(config) as operator:
-        job = await on.job("job", "d1", exposure="None")
-        claimed = await on.claim(job, await on.device("d1"))
-        assert claimed.status.claim is not None
-        done = record(
-            claimed, claimed.status.claim, GOOD, firmware="f", forced=False, now=SystemClock().now(), living=bool
-        )
-        await on.client.of(Device).write_status(claimed, done)
-        operator.sees(job, claimed)
-        await operator.flashes.reconcile(D1)
-        assert operator.mortal.writes == []
-        assert await on.pods() == []
 
 
 async def test_a_claim_is_not_released_from_a_pod_that_our_cache_has_not_seen(tmp_path: Path) -> None:
@@ -273,36 +257,6 @@ async def test_the_record_of_another_living_job_stays_and_nothing_starts_beside_
         assert [each.job.name for each in records] == ["first", "third"]
 
 
-async def test_an_address_that_the_process_before_us_gave_back_is_not_told_to_a_device(tmp_path: Path) -> None:
-    async with quiet(tmp_path) as (config, on), behind(config) as operator:
-        job = await on.job("job", "d1")
-        claimed = await on.claim(job, await on.device("d1"), attempt=2)
-        assert claimed.status.claim is not None
-        raw = service_for(job, claimed, claimed.status.claim, QUICK)
-        raw["metadata"] |= {"uid": "of-the-first-attempt", "resourceVersion": "1"}
-        raw["status"] = {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}}
-        operator.sees(job, claimed, msgspec.convert(raw, Service))
-        await operator.flashes.reconcile(D1)
-        assert await on.pods() == []
-        assert [(method, path.rpartition("/")[2]) for method, path in operator.mortal.writes] == [("POST", "services")]
-
-
-async def test_the_outcome_of_a_pod_that_is_gone_is_not_taken_for_that_of_the_one_that_runs(tmp_path: Path) -> None:
-    async with quiet(tmp_path) as (config, on), behind(config) as operator:
-        job = await on.job("job", "d1", exposure="None", force=True)
-        claimed = await on.claim(job, await on.device("d1"))
-        now = await made_pod(on, job, claimed)
-        before = msgspec.structs.replace(
-            now,
-            metadata=msgspec.structs.replace(now.metadata, uid="of-an-earlier-flash", resource_version="1"),
-            status=PodStatus(phase="Succeeded"),
-        )
-        operator.sees(job, claimed, before)
-        await operator.flashes.reconcile(D1)
-        assert operator.mortal.writes == []
-        assert (await on.status("d1")).claim is not None
-
-
 async def test_a_service_that_its_load_balancer_still_cleans_up_is_known_to_be_going(tmp_path: Path) -> None:
     later = SystemClock().now() + timedelta(minutes=5)
     async with quiet(tmp_path) as (config, on), behind(config) as operator:
@@ -317,3 +271,22 @@ async def test_a_service_that_its_load_balancer_still_cleans_up_is_known_to_be_g
         known = operator.context.services.get(made.key)
         assert known is not None
         assert known.deleting
+
+
+async def test_a_device_that_a_job_of_another_namespace_has_is_left_to_its_operator(tmp_path: Path) -> None:
+    """An operator of one namespace sees no jobs elsewhere, and must not take them for gone."""
+    async with quiet(tmp_path) as (config, on), behind(config) as operator:
+        job = await on.job("job", "d1", exposure="None")
+        claimed = await on.claim(job, await on.device("d1"))
+        assert claimed.status.claim is not None
+        reference = claimed.status.claim.job
+        operator.sees(claimed)
+        assert not operator.context.lives(reference)
+        operator.context.watches = Manager(operator.client, namespaces=("elsewhere",)).watches
+        assert operator.context.lives(reference)
+        await operator.flashes.reconcile(D1)
+        assert operator.mortal.writes == []
+        operator.context.watches = Manager(operator.client, namespaces=(reference.namespace,)).watches
+        operator.sees(job)
+        await operator.flashes.reconcile(D1)
+        assert operator.mortal.writes != []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +278,7 @@ async def test_the_device_of_a_host_endpoint_is_made(tmp_path: Path) -> None:
             status = await here.shown(completed)
         assert status["hostEndpoint"] == "192.0.2.9"
         made = (await here.api("GET", f"{DEVICES}/{status['devices'][0]['device']}")).body
-        assert made["spec"] == {"endpoint": "192.0.2.9", "type": "esp32s3"}
+        assert made["spec"] == {"endpoint": "192.0.2.9", "type": "esp32s3", "allowEndpointOverride": True}
 
 
 async def test_failed_devices_make_a_failed_job_that_says_why(tmp_path: Path) -> None:
@@ -400,18 +401,31 @@ async def test_a_job_with_a_time_to_live_is_deleted_after_its_end(tmp_path: Path
         assert here.flashed == {"one": 1}
 
 
-async def test_events_tell_the_turns_of_a_job(tmp_path: Path) -> None:
+async def test_events_tell_the_turns_of_a_job_and_nothing_else(tmp_path: Path) -> None:
     async with stage(tmp_path) as here:
         await here.make_device("one")
-        await here.make_job("job", "one")
+
+        async def told(job: str) -> list[tuple[str, int]]:
+            events = (await here.api("GET", "/api/v1/namespaces/default/events")).body["items"]
+            about = [each for each in events if each["involvedObject"]["name"] == job]
+            return sorted((each["reason"], each["count"]) for each in about)
+
+        async def completion_is_told(job: str) -> bool | None:
+            return any(reason == "Completed" for reason, _ in await told(job)) or None
+
+        async def made(job: str) -> None:
+            await here.make_job(job, "one")
+            await eventually(functools.partial(completion_is_told, job))
+
+        # Events are sent in their order: what is told of one job is told when the next has come to its end.
         async with here.operating():
-            await here.shown(completed)
-
-            async def told() -> bool | None:
-                events = (await here.api("GET", "/api/v1/namespaces/default/events")).body["items"]
-                return {"Accepted", "Completed"} <= {event["reason"] for event in events} or None
-
-            await eventually(told)
+            await made("job")
+            await made("second")
+        before = await told("job")
+        assert {"Accepted", "Completed"} <= {reason for reason, _ in before}
+        async with here.operating():
+            await made("third")
+        assert await told("job") == before
 
 
 async def test_a_type_that_is_too_long_for_a_device_keeps_no_job_from_going_on(tmp_path: Path) -> None:

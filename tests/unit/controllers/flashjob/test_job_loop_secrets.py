@@ -95,3 +95,10 @@ async def test_a_secret_is_looked_at_again_only_after_a_while(monkeypatch: pytes
     await clock.advance(31)
     assert await found.problem(job(), devices(""), Settings()) is None
     assert len(server.asked) == 2
+
+
+async def test_where_the_switch_is_off_no_secret_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    secrets = looking(server, VirtualClock(), monkeypatch)
+    assert await secrets.problem(job(), devices("esp32"), Settings(check_secrets=False)) is None
+    assert server.asked == []

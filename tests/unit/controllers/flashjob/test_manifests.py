@@ -10,6 +10,7 @@ import pytest
 from edgewright.api.device import Claim, Device, DeviceStatus, Firmware, Mark
 from edgewright.api.flash_pod import PLACES
 from edgewright.api.flashjob import Exposure, FlashJob, PodTemplate, SecretName, Toleration
+from edgewright.api.node import NODE_TAINT
 from edgewright.api.pod import Pod
 from edgewright.controllers.flashjob.manifests import (
     OUTCOME_FINALIZER,
@@ -174,7 +175,12 @@ def test_what_the_job_says_goes_before_what_the_device_is_known_to_be() -> None:
 
 
 def test_what_only_our_flasher_knows_is_told_by_variables_of_ours() -> None:
-    settings = Settings(plain_registries=("registry.example", "other.example"), attestation="http://192.0.2.1:8000")
+    settings = Settings(
+        plain_registries=("registry.example", "other.example"),
+        attestation="http://192.0.2.1:8000",
+        local=True,
+        token_hosts=("a.example", "b.example"),
+    )
     device = a_device()
     known = Firmware(reference="registry.example/firmware:1", digest="sha256:0", version="1")
     device = type(device)(
@@ -197,6 +203,8 @@ def test_what_only_our_flasher_knows_is_told_by_variables_of_ours() -> None:
         "EDGEWRIGHT_ALLOW_INSECURE": "true",
         "EDGEWRIGHT_PLAIN_REGISTRIES": "registry.example,other.example",
         "EDGEWRIGHT_ATTESTATION": "http://192.0.2.1:8000",
+        "EDGEWRIGHT_LOCAL": "true",
+        "EDGEWRIGHT_TOKEN_HOSTS": "a.example,b.example",
     }
 
 
@@ -281,6 +289,30 @@ def test_a_foreign_flasher_runs_between_our_inspection_and_our_verification() ->
 
 
 @pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://attest.example:8000", "attest.example"),
+        ("http://10.77.0.40:8000/", "10.77.0.40"),
+        ("https://[fd00::7]", "fd00::7"),
+    ],
+)
+def test_a_foreign_flasher_finds_the_attestation_service_where_the_published_ones_look(url: str, host: str) -> None:
+    named = Settings(attestation=url)
+    pod = made(a_job(flashjob_pod_image=THEIRS), settings=named)
+    assert environment(pod)["DICE_AUTH_SERVICE_SERVICE_HOST"] == host
+    assert environment(pod, "edgewright-verify")["EDGEWRIGHT_ATTESTATION"] == url
+    assert "DICE_AUTH_SERVICE_SERVICE_HOST" not in environment(made(a_job(), settings=named))
+
+
+def test_a_flash_pod_may_have_a_service_account_and_never_its_token() -> None:
+    template = PodTemplate(service_account_name="flashers")
+    for image in (None, THEIRS):
+        spec = made(a_job(flashjob_pod_image=image, pod_template=template))["spec"]
+        assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("flashers", False)
+        assert "serviceAccountName" not in made(a_job(flashjob_pod_image=image))["spec"]
+
+
+@pytest.mark.parametrize(
     ("firmware", "digest", "pulled"),
     [
         ("registry.example:5000/team/fw:1.1.0", PINNED, f"registry.example:5000/team/fw@{PINNED}"),
@@ -312,6 +344,9 @@ def test_the_flasher_is_told_by_which_certificate_the_device_is_known() -> None:
 
 def test_our_own_flasher_named_by_its_name_is_no_foreign_one() -> None:
     assert len(made(a_job(flashjob_pod_image="edgewright/flasher"))["spec"]["containers"]) == 1
+    elsewhere = Settings(flasher_image="registry.example/edgewright:1")
+    (container,) = made(a_job(flashjob_pod_image="edgewright/flasher"), settings=elsewhere)["spec"]["containers"]
+    assert (container["image"], container["args"]) == ("registry.example/edgewright:1", ["flasher"])
 
 
 def test_a_pod_template_adds_what_it_may_and_the_operators_labels_win() -> None:
@@ -331,7 +366,10 @@ def test_a_pod_template_adds_what_it_may_and_the_operators_labels_win() -> None:
     assert pod["metadata"]["annotations"]["note"] == "yes"
     assert pod["metadata"]["annotations"][Mark.DEVICE] == "device-1"
     assert spec["nodeSelector"] == {"edge": "true"}
-    assert spec["tolerations"] == [{"key": "edge", "operator": "Exists"}]
+    assert spec["tolerations"] == [
+        {"key": NODE_TAINT, "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "edge", "operator": "Exists"},
+    ]
     assert spec["affinity"] == {"nodeAffinity": {}}
     assert spec["imagePullSecrets"] == [{"name": "hub"}]
     assert spec["containers"][0]["resources"] == {"limits": {"memory": "64Mi"}}
@@ -366,7 +404,12 @@ def test_labels_of_names_that_are_too_long_for_one_are_the_same_on_pod_and_servi
         ({}, None),
         ({"runAsUser": 1000, "runAsGroup": 1000, "runAsNonRoot": True}, None),
         ({"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "privileged": False}, None),
-        ({"capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "Localhost", "localhostProfile": "p"}}, None),
+        ({"capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}}, None),
+        ({"seccompProfile": {"type": "Localhost", "localhostProfile": "p"}}, "seccompProfile"),
+        ({"appArmorProfile": {"type": "Localhost", "localhostProfile": "p"}}, "appArmorProfile"),
+        ({"seLinuxOptions": {"type": "container_t"}}, None),
+        ({"seLinuxOptions": {"type": "container_kvm_t"}}, "seLinuxOptions"),
+        ({"seLinuxOptions": {"type": "container_engine_t"}}, "seLinuxOptions"),
         ({"seLinuxOptions": {"level": "s0:c1"}, "appArmorProfile": {"type": "RuntimeDefault"}}, None),
         ({"procMount": "Default", "privileged": None}, None),
         ({"privileged": True}, "privileged"),

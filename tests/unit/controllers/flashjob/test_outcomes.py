@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.api.device import MAX_RECORDS, Claim, DeviceStatus, Firmware, JobReference, Mark
+from edgewright.api.device import MAX_RECORDS, Claim, DeviceStatus, Firmware, FlashRecord, Mark
 from edgewright.api.flash_pod import FLASH_CONTAINER, INSPECTED_EXIT_CODE, Outcome, Report, encode_report
 from edgewright.api.pod import ContainerState, ContainerStatus, ContainerTerminated, Pod, PodStatus
 from edgewright.controllers.flashjob.outcomes import (
@@ -214,10 +214,34 @@ def test_the_wait_doubles_and_has_a_limit() -> None:
     assert waits == [10, 20, 40, 160, 300, 300, 300]
 
 
+@pytest.mark.parametrize(
+    ("report", "check"),
+    [
+        (Report(outcome=Outcome.FAILED, written=True, version_before="1"), True),
+        (Report(outcome=Outcome.TIMED_OUT, written=True, version_before="1", image_version="2"), True),
+        (Report(outcome=Outcome.FAILED, written=False, version_before="1"), False),
+        (Report(outcome=Outcome.FAILED, written=True), False),
+        (Report(outcome=Outcome.FAILED, written=True, version_before="2"), False),
+        (Report(outcome=Outcome.FAILED, written=True, version_before="1", image_version="1"), False),
+    ],
+    ids=["killed", "too slow", "nothing written", "nobody asked", "the same version", "the image's version"],
+)
+def test_an_attempt_whose_end_nobody_saw_is_followed_by_one_that_asks_the_device_first(
+    report: Report, check: bool
+) -> None:
+    job = a_job(version="2")
+    following = next_attempt(job, a_claim(job), report, now=NOW, timing=Timing())
+    assert following is not None
+    assert following.check is check
+    later = next_attempt(job, following, Report(outcome=Outcome.UNREACHABLE), now=NOW, timing=Timing())
+    assert later is not None
+    assert later.check is check
+
+
 # --- writing it down ------------------------------------------------------------------------------------------------
 
 
-def everybody(_: JobReference) -> bool:
+def everybody(_: FlashRecord) -> bool:
     return True
 
 
@@ -304,16 +328,18 @@ def test_one_record_a_job_and_those_of_jobs_that_are_gone_go_after_a_while() -> 
     gone = a_record(a_job("c", uid="job-3"), time=NOW - FORGET_AFTER)
     unseen = a_record(a_job("d", uid="job-4"), time=NOW - FORGET_AFTER / 2)
     after = written(
-        DeviceStatus(records=(mine, living, gone, unseen)), GOOD, living=lambda job: job.uid in {"job-1", "job-2"}
+        DeviceStatus(records=(mine, living, gone, unseen)),
+        GOOD,
+        living=lambda record: record.job.uid in {"job-1", "job-2"},
     )
     assert [each.job.uid for each in after.records] == ["job-2", "job-4", "job-1"]
     assert after.records[-1].state == a_claim(a_job()).state
 
 
 def test_there_are_never_more_records_than_the_server_takes() -> None:
-    dead = tuple(a_record(a_job(uid=f"dead-{number}")) for number in range(60))
-    alive = tuple(a_record(a_job(uid=f"alive-{number}")) for number in range(60))
-    after = written(DeviceStatus(records=dead + alive), GOOD, living=lambda job: job.uid.startswith("alive"))
+    dead = tuple(a_record(a_job(uid=f"dead-{number}")) for number in range(120))
+    alive = tuple(a_record(a_job(uid=f"alive-{number}")) for number in range(120))
+    after = written(DeviceStatus(records=dead + alive), GOOD, living=lambda record: record.job.uid.startswith("alive"))
     assert [each.job.uid for each in after.records[:-1]] == [each.job.uid for each in alive]
     full = tuple(a_record(a_job(uid=f"job-x{number}")) for number in range(MAX_RECORDS))
     assert len(written(DeviceStatus(records=full), GOOD).records) == MAX_RECORDS

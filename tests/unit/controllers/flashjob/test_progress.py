@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from edgewright.api.device import MAX_RECORDS, Claim, Device, DeviceSpec, DeviceStatus, FlashRecord, JobReference
+from edgewright.api.device import (
+    MAX_NAMESPACE_RECORDS,
+    MAX_RECORDS,
+    Claim,
+    Device,
+    DeviceSpec,
+    DeviceStatus,
+    FlashRecord,
+    JobReference,
+)
 from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import DeviceState, FlashJob, FlashJobSpec
 from edgewright.api.pod import ContainerState, ContainerStatus, ContainerWaiting, Pod, PodStatus
@@ -64,6 +73,12 @@ def service(address: str = "") -> Service:
     return Service(metadata=ObjectMeta(name="the-service"), status=ServiceStatus(load_balancer=status))
 
 
+def many(namespace: str) -> tuple[FlashRecord, ...]:
+    """As many records as jobs of one namespace may have."""
+    jobs = [JobReference(namespace=namespace, uid=str(number)) for number in range(MAX_NAMESPACE_RECORDS)]
+    return tuple(record(job=each) for each in jobs)
+
+
 def standing(found: Device | None, asked: FlashJob | None = None, **snapshot: Any) -> DeviceStanding:
     devices = {"one": found} if found is not None else {}
     (each,) = survey(asked or job(), JobSnapshot(**{"devices": devices, "observed": NOW, "now": NOW, **snapshot}))
@@ -85,7 +100,7 @@ UNSCHEDULED = Condition(type="PodScheduled", status="False", reason="Unschedulab
             {},
             WAITING,
             Need.START,
-            "waiting for job other in namespace plant, which is flashing it",
+            "waiting for another job, which is flashing it",
         ),
         (CLAIMED, {}, WAITING, Need.NOTHING, "waiting for the address"),
         (
@@ -164,11 +179,33 @@ UNSCHEDULED = Condition(type="PodScheduled", status="False", reason="Unschedulab
             {},
             WAITING,
             Need.NOTHING,
-            "100 jobs have an outcome on it: delete those that are no longer needed",
+            "200 jobs have an outcome on it: delete those that are no longer needed",
+        ),
+        (
+            device(
+                records=tuple(
+                    record(job=JobReference(namespace="plant", uid=str(n))) for n in range(MAX_NAMESPACE_RECORDS)
+                )
+            ),
+            {},
+            WAITING,
+            Need.START,
+            "has not started",
+        ),
+        (
+            device(
+                records=tuple(
+                    record(job=JobReference(namespace="default", uid=str(n))) for n in range(MAX_NAMESPACE_RECORDS)
+                )
+            ),
+            {},
+            WAITING,
+            Need.NOTHING,
+            "100 jobs of namespace default have an outcome on it: delete those that are no longer needed",
         ),
         (
             device(records=tuple(record(job=JobReference(uid=str(n))) for n in range(MAX_RECORDS))),
-            {"living": lambda job: job.uid != "7"},
+            {"living": lambda record: record.job.uid != "7"},
             WAITING,
             Need.START,
             "has not started",

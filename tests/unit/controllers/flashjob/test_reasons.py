@@ -20,7 +20,8 @@ PACKAGE = Path(edgewright.controllers.flashjob.__file__).parent
 
 def test_only_what_goes_well_or_is_wanted_is_normal() -> None:
     normal = {reason for reason in Reason if reason.severity == "Normal"}
-    assert normal == {Reason.ACCEPTED, Reason.FLASHING, Reason.PAUSED, Reason.COMPLETED}
+    wanted = {Reason.PAUSED, Reason.FROZEN, Reason.WINDOW_CLOSED, Reason.ROLLOUT_ABORTED}
+    assert normal == {Reason.ACCEPTED, Reason.FLASHING, Reason.COMPLETED, *wanted}
     assert {str(reason) for reason in Reason} - normal == WARNINGS
 
 

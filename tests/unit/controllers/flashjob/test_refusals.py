@@ -59,10 +59,21 @@ async def without_its_job(on: Stage, operator: Behind) -> None:
     operator.sees(await on.claim(job, await on.device("d1")))
 
 
+async def without_its_device(on: Stage, operator: Behind) -> None:
+    job = await on.job("job", "d1")
+    operator.sees(job, await made_pod(on, job, await on.claim(job, await on.device("d1"))))
+
+
 async def with_a_service(on: Stage, operator: Behind, **spec: Any) -> FlashJob:
     job, device = await claimed(on, operator, **spec)
     operator.sees(await made_service(on, job, device))
     return job
+
+
+async def with_no_address_for_long(on: Stage, operator: Behind) -> None:
+    await with_a_service(on, operator)
+    assert isinstance(operator.context.clock, VirtualClock)
+    await operator.context.clock.advance(3600)
 
 
 async def paused_with_a_service(on: Stage, operator: Behind) -> None:
@@ -95,10 +106,10 @@ async def with_a_pod_that_ended(on: Stage, operator: Behind) -> None:
 @pytest.mark.parametrize(
     ("reason", "method", "path", "scene"),
     [
-        pytest.param("FetchFailed", "GET", "/devices/d1", just_claimed, id="a Device is read"),
+        pytest.param("FetchFailed", "GET", "/devices/d1", without_its_device, id="a Device is read"),
         pytest.param("FetchFailed", "GET", "/flashjobs/job", without_its_job, id="a FlashJob is read"),
         pytest.param("PodFetchFailed", "GET", POD, paused, id="a Pod is read"),
-        pytest.param("ServiceFetchFailed", "GET", SERVICE, with_a_service, id="a Service is read"),
+        pytest.param("ServiceFetchFailed", "GET", SERVICE, with_no_address_for_long, id="a Service is read"),
         pytest.param("StatusUpdateFailed", "PATCH", "/devices/d1/status", paused, id="a Device is written"),
         pytest.param("PodDeletionFailed", "DELETE", POD, deleted_with_a_pod, id="a Pod goes with its job"),
         pytest.param("PodDeletionFailed", "PATCH", POD, with_a_pod_that_never_started, id="a Pod is given up"),
@@ -213,7 +224,6 @@ LEFT_POD, LEFT_SERVICE = "/pods/job-flashing-pod-one", "/services/job-service-on
 @pytest.mark.parametrize(
     ("reason", "method", "path", "scene"),
     [
-        pytest.param("FetchFailed", "GET", "/devices", a_job, id="the claims are read"),
         pytest.param("PodFetchFailed", "GET", "/pods", a_job_with_a_finalizer, id="the original's Pods are read"),
         pytest.param("ServiceFetchFailed", "GET", "/services", a_job_with_a_finalizer, id="its Services are read"),
         pytest.param("FinalizerError", "PATCH", "/flashjobs/job", a_job, id="the finalizer is put on"),

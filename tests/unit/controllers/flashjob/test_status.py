@@ -319,6 +319,26 @@ def test_a_version_that_the_image_carries_is_named_beside_the_one_in_the_spec() 
 
 
 @pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("http://dice.example:8000", True),
+        ("http://192.0.2.1:8000", True),
+        ("https://dice.example", False),
+        ("http://127.0.0.1:8000", False),
+        ("http://[::1]:8000", False),
+        ("http://localhost:8000", False),
+        ("http://[", False),
+        ("", False),
+    ],
+)
+def test_attestation_over_plain_http_is_a_warning(url: str, warned: bool) -> None:
+    status = shown(ended("a"), attestation=url)
+    assert (Reason.ATTESTATION_UNPROTECTED in conditions(status)) is warned
+    assert status.phase == "Completed"
+    assert Reason.ATTESTATION_UNPROTECTED not in conditions(shown(ended("a"), of=job(status)))
+
+
+@pytest.mark.parametrize(
     ("told", "by", "differs"),
     [("camera", OURS, True), ("Thermo", OURS, False), ("camera", THEIRS, False), ("", OURS, False)],
     ids=["another one", "the same in capitals", "told to another job", "told nothing"],

@@ -57,10 +57,10 @@ def device(
     labels: dict[str, str] | None = None,
     deleting: bool = False,
     status: DeviceStatus | None = None,
-    **spec: str,
+    **spec: Any,
 ) -> Device:
     """A Device that the inventory made of such an Instance."""
-    known = {"type": "esp32s3", "endpoint": "10.0.0.7", "configuration": "http"}
+    known: dict[str, Any] = {"type": "esp32s3", "endpoint": "10.0.0.7", "configuration": "http"}
     return Device(
         metadata=ObjectMeta(
             name=name,

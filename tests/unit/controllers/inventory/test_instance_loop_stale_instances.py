@@ -7,7 +7,7 @@ from pathlib import Path
 from edgewright.api.device import Device, DeviceSpec, LastFlash
 from edgewright.api.instance import Instance
 from edgewright.runtime.objects import Key, ObjectMeta
-from tests.unit.controllers.inventory.test_instance_loop import Site, has, only, site
+from tests.unit.controllers.inventory.site import Site, has, only, site
 
 
 async def flash(it: Site, name: str, before: str, after: str) -> None:

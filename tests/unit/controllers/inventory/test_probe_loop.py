@@ -58,9 +58,16 @@ class Desk:
 
     def __init__(self, settings: Settings = SETTINGS) -> None:
         self.clock = VirtualClock()
+        self.observed: set[str] = set()
         self.devices = Devices()
         self.manager = Manager(Client(Config(server="http://127.0.0.1:1"), clock=self.clock), clock=self.clock)
-        add_inventory(self.manager, settings, self.clock, asks=self.devices)
+        add_inventory(
+            self.manager,
+            settings,
+            self.clock,
+            asks=self.devices,
+            observed=lambda device: device.metadata.name in self.observed,
+        )
         self.controllers = {each.name: each for each in self.manager._controllers}
         self.probing: Any = self.controllers["probing"]._reconcile.__self__  # type: ignore[attr-defined] # a method
         self.inventory: Any = self.probing._known
@@ -91,7 +98,7 @@ class Desk:
         endpoint: str = "192.0.2.1",
         status: DeviceStatus | None = None,
         labels: dict[str, str] | None = None,
-        **spec: str,
+        **spec: Any,
     ) -> Device:
         """People write a Device."""
         uid, now = f"uid-of-{name}", self.clock.now()
@@ -162,6 +169,51 @@ async def test_it_is_asked_again_after_the_period_and_nothing_is_written_where_n
     await desk.clock.advance(EVERY)
     await desk.look()
     assert desk.get().status.version == "1.0.1"
+
+
+async def test_a_device_that_a_rollout_watches_is_asked_more_often_also_where_an_instance_shows_it(desk: Desk) -> None:
+    often = SETTINGS.timing.observe_every
+    desk.has(status=DeviceStatus(instances=("u1",)))
+    desk.shows("u1", HOST_ENDPOINT="192.0.2.1")
+    assert await desk.look() == DONE, "the Instance tells of it"
+    desk.observed.add("one")
+    assert await desk.look() == requeue_after(often)
+    desk.devices.answers["192.0.2.1"] = Told(version="0.9.9")
+    await desk.clock.advance(often)
+    assert await desk.look() == requeue_after(often)
+    assert desk.get().status.version == "0.9.9"
+    desk.devices.answers["192.0.2.1"] = Silent("nobody is there")
+    await desk.clock.advance(SETTINGS.timing.stale_after + 1)
+    assert await desk.look() == requeue_after(often)
+    assert not is_true(desk.get().status.conditions, STALE), "that it is gone is told by its Instance"
+    desk.observed.clear()
+    assert await desk.look() == DONE
+
+
+async def test_a_device_that_a_rollout_watches_is_missed_sooner(desk: Desk) -> None:
+    soon = SETTINGS.timing.observed_stale_after
+    for name, endpoint in (("one", "192.0.2.1"), ("other", "192.0.2.2")):
+        desk.has(name, endpoint=endpoint)
+        await desk.look(name)
+        desk.devices.answers[endpoint] = Silent("nobody is there")
+    desk.observed.add("one")
+    await desk.clock.advance(soon)
+    for name in ("one", "other"):
+        await desk.look(name)
+    assert is_true(desk.get("one").status.conditions, STALE)
+    assert not is_true(desk.get("other").status.conditions, STALE)
+
+
+async def test_a_device_that_akri_has_lost_is_stale_sooner_where_a_rollout_watches_it(desk: Desk) -> None:
+    desk.devices.answers["192.0.2.1"] = Unaskable("nobody asks it")
+    desk.has(status=DeviceStatus(instances=("u1",), last_seen=desk.clock.now()))
+    await desk.look()
+    desk.observed.add("one")
+    soon = SETTINGS.timing.observed_stale_after
+    assert await desk.inventory.keep(ONE) == requeue_after(soon)
+    await desk.clock.advance(soon)
+    await desk.inventory.keep(ONE)
+    assert is_true(desk.get().status.conditions, STALE)
 
 
 async def test_a_device_that_does_not_answer_is_stale_in_the_end_and_not_when_it_is_back(desk: Desk) -> None:
@@ -366,7 +418,7 @@ async def test_a_stop_does_not_wait_for_a_device_that_does_not_answer(desk: Desk
         async with running(manager.run()) as task:
             await until(lambda: desk.devices.asked)
             manager.stop()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 await task
         assert server.writes() == []
 
@@ -395,7 +447,7 @@ async def test_what_is_asked_of_real_devices_stands_on_their_devices(
 
             async def comes(condition: Callable[[], object]) -> None:
                 """Time goes on while nobody is waited for."""
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(180):
                     while not condition():
                         if not probing.queue.working:
                             await clock.advance(5)

@@ -18,6 +18,7 @@ from edgewright.api.capabilities import FLUX
 from edgewright.api.crd import custom_resource_definitions
 from edgewright.api.flux import Flux
 from edgewright.api.job import Job
+from edgewright.api.minicluster import MiniCluster
 from edgewright.api.statefulset import StatefulSet
 from edgewright.controllers.minicluster.loop import add_miniclusters
 from edgewright.controllers.settings import Settings, Timing
@@ -40,10 +41,10 @@ POD = Kind(group="", version="v1", kind="Pod", plural="pods")
 
 
 @asynccontextmanager
-async def plane(directory: Path, *, workloads: bool = True) -> AsyncIterator[Config]:
-    """The server, in whose namespace `default` Pods can be made."""
+async def plane(directory: Path) -> AsyncIterator[Config]:
+    """The server, in whose namespace `default` Pods can be made; who plays the controllers may write any status."""
     async with serving(directory) as api:
-        api.kinds.set_custom([*_served(), *(_workloads() if workloads else ())])
+        api.kinds.set_custom([*_served(), *_workloads()])
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         await api.made("/api/v1/namespaces/default/serviceaccounts", account)
         yield Config(server=api.url, tls=api.tls)
@@ -85,6 +86,8 @@ class FakeControllers:
     client: Client
     code: int | None = 0
     """How every command ends; None: it runs on."""
+    reason: str = ""
+    """Why Jobs fail, where it is not the exit code."""
     starting: bool = True
     """Whether workers become ready."""
     ran: list[str] = field(default_factory=list)
@@ -122,26 +125,34 @@ class FakeControllers:
 
     async def _job(self, job: Job) -> None:
         if job.deleting:
-            await self._delete_pod(job)
+            await self._delete_pods(job)
             change = {"metadata": {"finalizers": None}}
             await self.client.of(Job).patch(job.key, change, uid=job.metadata.uid)
             return
-        if job.end is not None or not await self._pod(job):
+        if job.end is not None or not await self._pods(job):
             return
         if self.code is not None:
             self.ran.append(job.metadata.uid)
             condition = {"type": "Complete" if self.code == 0 else "Failed", "status": "True"}
-            condition |= {"lastTransitionTime": "2026-03-01T12:00:00Z", "reason": "Ended", "message": "it has ended"}
+            reason = self.reason or ("PodFailurePolicy" if job.spec.completions and self.code else "Ended")
+            condition |= {"lastTransitionTime": "2026-03-01T12:00:00Z", "reason": reason, "message": "it has ended"}
             await self._status(Job, job.key, {"conditions": [condition]}, job.metadata.resource_version)
 
-    async def _pod(self, job: Job) -> bool:
-        """Makes the Pod of a Job that has one, as far as it has come."""
+    async def _pods(self, job: Job) -> bool:
+        """Makes the Pods of a Job that has some, as far as they have come; the first one runs the command."""
         body = await self.client.raw(Job.kind).get(job.key)
         template = body.get("spec", {}).get("template")
         if template is None:
             return False
+        for number in range(job.spec.completions or 1):
+            await self._pod(job, template, number)
+        return True
+
+    async def _pod(self, job: Job, template: RawObject, number: int) -> None:
         reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job.metadata.name, "uid": job.metadata.uid}
-        metadata = {**template["metadata"], "name": _pod_name(job), "namespace": job.metadata.namespace}
+        key = Key(job.metadata.namespace, _pod_name(job, number))
+        metadata = {**template["metadata"], "name": key.name, "namespace": key.namespace}
+        metadata["labels"] = {**metadata["labels"], "batch.kubernetes.io/job-completion-index": str(number)}
         metadata["ownerReferences"] = [{**reference, "controller": True}]
         with suppress(AlreadyExists):
             await self.client.raw(POD).create(
@@ -149,28 +160,30 @@ class FakeControllers:
             )
         state: RawObject = {"running": {}}
         phase = "Running"
-        if self.code is not None:
+        if self.code is not None and not number:
             state, phase = {"terminated": {"exitCode": self.code}}, "Failed" if self.code else "Succeeded"
-        container = {"name": "flux", "state": state, "ready": False, "restartCount": 0, "image": "x", "imageID": ""}
-        key = Key(job.metadata.namespace, _pod_name(job))
+        name = template["spec"]["containers"][0]["name"]
+        container = {"name": name, "state": state, "ready": False, "restartCount": 0, "image": "x", "imageID": ""}
         pod = await self.client.raw(POD).get(key)
         if pod["status"].get("phase") != phase:
-            status = {"phase": phase, "containerStatuses": [container]}
+            ready = {"type": "Ready", "status": str(phase == "Running")}
+            status = {"phase": phase, "containerStatuses": [container], "conditions": [ready]}
             await self.client.raw(POD).patch(
                 key, {"status": status}, resource_version=pod["metadata"]["resourceVersion"], subresource="status"
             )
-        return True
 
-    async def _delete_pod(self, job: Job) -> None:
-        with suppress(NotFound):
-            await self.client.raw(POD).delete(Key(job.metadata.namespace, _pod_name(job)), grace_seconds=0)
+    async def _delete_pods(self, job: Job) -> None:
+        for number in range(job.spec.completions or 1):
+            with suppress(NotFound):
+                key = Key(job.metadata.namespace, _pod_name(job, number))
+                await self.client.raw(POD).delete(key, grace_seconds=0)
 
     async def _status(self, kind: type[Any], key: Key, status: RawObject, version: str) -> None:
         await self.client.of(kind).patch(key, {"status": status}, resource_version=version, subresource="status")
 
 
-def _pod_name(job: Job) -> str:
-    return f"{job.metadata.name}-{job.metadata.uid[:5]}"
+def _pod_name(job: Job, number: int) -> str:
+    return f"{job.metadata.name}-{number}-{job.metadata.uid[:5]}"
 
 
 @asynccontextmanager
@@ -201,6 +214,27 @@ class Site:
         await self.client.raw(Flux.kind).create({**body, "spec": {"command": "sleep 2", **spec}})
         return await self.flux(name)
 
+    async def minicluster(self, name: str = "one") -> MiniCluster:
+        """A MiniCluster as it is."""
+        return await self.client.of(MiniCluster).get(Key("default", name))
+
+    async def add_minicluster(self, name: str = "one", **spec: Any) -> MiniCluster:
+        """Makes a MiniCluster."""
+        body = {"size": 2, "containers": [{"image": "x", "command": "true"}], **spec}
+        await self.put(MiniCluster.kind, {"metadata": {"name": name}, "spec": body})
+        return await self.minicluster(name)
+
+    async def until_minicluster(
+        self, holds: Callable[[MiniCluster], object], name: str = "one", *, what: str
+    ) -> MiniCluster:
+        """The MiniCluster once the condition holds."""
+
+        async def reached() -> MiniCluster | None:
+            found = await self.minicluster(name)
+            return found if holds(found) else None
+
+        return await wait_until_async(reached, what=what)
+
     async def until(self, holds: Callable[[Flux], object], name: str = "one", *, what: str) -> Flux:
         """The Flux once the condition holds."""
 
@@ -219,12 +253,9 @@ class Site:
 
 
 @asynccontextmanager
-async def site(directory: Path, *, workloads: bool = True, **settings: Any) -> AsyncIterator[Site]:
+async def site(directory: Path, **settings: Any) -> AsyncIterator[Site]:
     """All of it, without an operator."""
-    async with plane(directory, workloads=workloads) as config, Client(config) as client:
+    async with plane(directory) as config, Client(config) as client:
         controllers = FakeControllers(client, **settings)
-        if not workloads:
-            yield Site(config, client, controllers)
-            return
         async with running(controllers.run()):
             yield Site(config, client, controllers)

@@ -12,9 +12,11 @@ from edgewright.api.job import Job
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.api.statefulset import StatefulSet
-from edgewright.controllers.minicluster import manifests
-from edgewright.controllers.minicluster.decisions import ConfigMap, Snapshot
-from edgewright.controllers.minicluster.model import MiniCluster, minicluster_of
+from edgewright.controllers.minicluster import launched_manifests as manifests
+from edgewright.controllers.minicluster.conversion import cluster_of
+from edgewright.controllers.minicluster.model import LaunchedCluster
+from edgewright.controllers.minicluster.objects import CLUSTER, EXIT_CODE, ROLE, ConfigMap
+from edgewright.controllers.minicluster.plan import Snapshot
 from edgewright.runtime.objects import ObjectMeta, owner_reference
 
 ENDED = "2026-03-01T12:00:00Z"
@@ -33,16 +35,16 @@ def setup(*, spec: FluxSetupSpec | None = None, size: int | None = None, **texts
     return FluxSetup(metadata=metadata, spec=spec or FluxSetupSpec(size=size, **given))
 
 
-def cluster(given: FluxSetup | None = None, **spec: Any) -> MiniCluster:
-    found = minicluster_of(flux(**spec), given)
-    assert isinstance(found, MiniCluster), found
+def cluster(given: FluxSetup | None = None, **spec: Any) -> LaunchedCluster:
+    found = cluster_of(flux(**spec), given)
+    assert isinstance(found, LaunchedCluster), found
     return found
 
 
 OWNER = owner_reference(flux())
 
 
-def made(asked: MiniCluster, *, ready: int | None = None, page: bool = False, **more: Any) -> Snapshot:
+def made(asked: LaunchedCluster, *, ready: int | None = None, page: bool = False, **more: Any) -> Snapshot:
     """All that workers need, as it was made for what is asked; so many of them are ready (all)."""
     ready = asked.size if ready is None else ready
     workers = manifests.workers(asked, OWNER)
@@ -63,12 +65,12 @@ def made(asked: MiniCluster, *, ready: int | None = None, page: bool = False, **
     return Snapshot(**{**known, **more})
 
 
-def launcher(asked: MiniCluster, end: str = "", *, code: str = "", deleting: bool = False) -> Job:
+def launcher(asked: LaunchedCluster, end: str = "", *, code: str = "", deleting: bool = False) -> Job:
     """The launcher that was made for what is asked; `end` is Complete or Failed."""
     body = manifests.launcher(asked, OWNER)
     body["metadata"]["uid"] = "job-uid"
     if code:
-        body["metadata"]["annotations"][manifests.EXIT_CODE] = code
+        body["metadata"]["annotations"][EXIT_CODE] = code
     if deleting:
         body["metadata"]["deletionTimestamp"] = ENDED
     if end:
@@ -79,7 +81,7 @@ def launcher(asked: MiniCluster, end: str = "", *, code: str = "", deleting: boo
 
 
 def pod(name: str, role: str, **status: Any) -> Pod:
-    labels = {manifests.CLUSTER: "one", manifests.ROLE: role}
+    labels = {CLUSTER: "one", ROLE: role}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "one-launcher", "uid": "job-uid"}
     metadata = {"name": name, "namespace": "n", "labels": labels, "ownerReferences": [owner]}
     return msgspec.convert({"metadata": metadata, "status": status}, Pod)

@@ -16,8 +16,8 @@ from edgewright.api.service import Service
 from edgewright.api.statefulset import StatefulSet
 from edgewright.controllers.minicluster.certificate_secret import SECRET
 from edgewright.controllers.minicluster.curve import generated, is_certificate
-from edgewright.controllers.minicluster.decisions import ConfigMap
 from edgewright.controllers.minicluster.loop import setup_outcome
+from edgewright.controllers.minicluster.objects import ConfigMap
 from edgewright.runtime.conditions import find
 from edgewright.runtime.events import Event
 from edgewright.runtime.objects import Key, Kind, ObjectMeta
@@ -27,6 +27,8 @@ from tests.unit.controllers.minicluster.samples import flux, setup
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ALL = (ConfigMap.kind, Service.kind, SECRET, StatefulSet.kind, Job.kind)
+
+NAMESPACE = Kind(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
 
 
 def ready(found: Flux) -> tuple[str, str, str]:
@@ -188,12 +190,22 @@ async def test_what_is_left_of_a_predecessor_is_waited_for(tmp_path: Path) -> No
             await at.until(lambda each: ready(each)[1] == "Running", what="it goes on")
 
 
-async def test_a_server_without_stateful_sets_is_said_with_its_words(tmp_path: Path) -> None:
-    async with site(tmp_path, workloads=False) as at, operating(at.config):
-        await at.add()
-        found = await at.until(lambda each: ready(each)[1] == "ApplyFailed", what="it says what was refused")
-        assert "statefulsets" in ready(found)[2]
-        assert ": 404 " in ready(found)[2]
+async def test_what_the_server_refuses_is_said_with_its_words_and_tried_again(tmp_path: Path) -> None:
+    async with site(tmp_path) as at:
+        # A namespace that is going takes nothing new.
+        gone = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "going", "finalizers": ["test/holds"]}}
+        await at.client.raw(NAMESPACE).create(gone)
+        await at.put(Flux.kind, {"metadata": {"name": "one", "namespace": "going"}, "spec": {"command": "hostname"}})
+        await at.client.raw(NAMESPACE).delete(Key("", "going"))
+        async with operating(at.config):
+
+            async def refused() -> Flux | None:
+                found = await at.client.of(Flux).get(Key("going", "one"))
+                return found if ready(found)[1] == "ApplyFailed" else None
+
+            found = await wait_until_async(refused, what="it says what was refused")
+            assert ": 403 " in ready(found)[2]
+            assert "because it is being terminated" in ready(found)[2]
 
 
 async def test_a_given_certificate_takes_the_place_of_the_generated_one(tmp_path: Path) -> None:

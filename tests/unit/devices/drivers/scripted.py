@@ -196,7 +196,7 @@ class Around:
 
     async def until(self, line: str) -> None:
         """Waits for a line of the log that has this in it."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not any(line in each for each in self.lines):
                 self._news.clear()
                 await self._news.wait()

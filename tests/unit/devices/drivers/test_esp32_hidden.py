@@ -55,7 +55,7 @@ async def flashed(keys: Keys, fault: str, *, tells_boot: bool) -> Verdict:
             before = await driver.inspect(endpoint)
             facts = driver.check(IMAGE, before)
             try:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(180):
                     handover = await driver.flash(IMAGE, endpoint, before, around.surroundings)
                     after = await driver.verify(
                         endpoint, before, "0.2.0", facts, around.surroundings, handover=handover

@@ -96,7 +96,7 @@ class Scene:
         dialling = Dialling(*calls)
         self.device.pages["/update"] = dialling.ordered
         async with self.device.running(OWN):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 self.handover = await self.driver.flash(
                     self.image, self.device.endpoint, DEVICE, self.around.surroundings
                 )

@@ -47,7 +47,7 @@ class Seen:
 
 async def all_verbs(driver: SmpTcp | SmpUdp, endpoint: str, seen: Seen) -> Identity:
     """In the flasher's order, with its time limit."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         before = await driver.inspect(endpoint)
         facts = driver.check(IMAGE, before)
         handover = await driver.flash(IMAGE, endpoint, before, seen.around())
@@ -316,7 +316,7 @@ async def test_a_line_that_is_hung_up_is_no_restart_of_the_device() -> None:
         facts = driver.check(IMAGE, before)
         handover = await driver.flash(IMAGE, endpoint, before, Surroundings())
         board.hang_up = 2
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             after = await driver.verify(endpoint, before, facts.version, facts, Surroundings(), handover=handover)
     assert board.hang_up == 0
     assert after.boots == ""
@@ -340,7 +340,7 @@ async def test_a_port_that_is_closed_for_a_while_is_a_restart() -> None:
         driver.verify(endpoint, before, facts.version, facts, Surroundings(), handover=handover)
     )
     await wait_until_async(lambda: len(opened) > 1, what="the device was found to be away")
-    async with board.on_udp(port=int(endpoint.rpartition(":")[2])), asyncio.timeout(60):
+    async with board.on_udp(port=int(endpoint.rpartition(":")[2])), asyncio.timeout(180):
         assert (await watching).boots == "+1"
 
 
@@ -405,7 +405,7 @@ async def test_what_somebody_else_flashes_is_waited_for_and_confirmed(build: str
         await asked(board, 5)  # it runs the old image, and that is no reason to give up
         board.secondary, board.pending = Program("1.2.3.4", bytes.fromhex(BUILD)), True
         board.restart()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             after = await watching
     assert after.build == BUILD
     assert board.confirmed
@@ -423,7 +423,7 @@ async def test_half_an_answer_of_a_starting_device_is_no_reason_to_give_up() -> 
         )
         await asked(board, 3)
         board.deny = {}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             assert (await watching).build == BUILD
 
 
@@ -453,7 +453,7 @@ async def test_a_line_that_is_hung_up_while_a_device_starts_is_dialled_again() -
         handover = await driver.flash(IMAGE, endpoint, before, Surroundings())
         facts = driver.check(IMAGE, before)
         board.hang_up = 2
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             assert (
                 await driver.verify(endpoint, before, facts.version, facts, Surroundings(), handover=handover)
             ).build == BUILD

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.api.flash_pod import PULL_FOLDER, SIGNATURE_FOLDER, TLS_FOLDER, Protocol, Role, Variable, VersionPolicy
-from edgewright.devices.flasher.environment import ATTESTATION_HOST, BadOrder, check_dialling_back, read_order
+from edgewright.api.flash_pod import (
+    ATTESTATION_HOST,
+    PULL_FOLDER,
+    SIGNATURE_FOLDER,
+    TLS_FOLDER,
+    Protocol,
+    Role,
+    Variable,
+    VersionPolicy,
+)
+from edgewright.devices.flasher.environment import BadOrder, check_dialling_back, read_order
 from edgewright.devices.timescale import TIME_SCALE
 from tests.unit.devices.flasher.fakes import DIGEST, ENVIRONMENT, OTHER_DIGEST
 

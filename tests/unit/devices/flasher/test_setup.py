@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from edgewright.devices.flasher.setup import (
 )
 from edgewright.devices.simulated.certificates import server_pair
 from edgewright.devices.simulated.registry import Registry
+from tests.unit.devices.drivers.scripted import CERTIFICATE, Scripted, info, own_address, page
 from tests.unit.devices.flasher.fakes import ENVIRONMENT, FakeDriver
 
 ORDER = read_order(ENVIRONMENT)
@@ -57,6 +59,19 @@ def test_a_device_that_dials_back_is_heard_on_the_pods_address_alone(tls_folder:
     assert (equipment.around.listen, equipment.around.external_address) == ("127.0.0.9", "192.0.2.200")
     assert equipment.around.tls is not None
     assert equipment.around.tls.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+async def test_a_name_leads_the_flasher_no_further_than_the_prober(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Server-side request forgery by name: the flasher refused such addresses only where they were written out."""
+    async with Scripted({"/info": info(), "/onboard": page(200, CERTIFICATE)}).running(own_address()) as device:
+        host, _, port = device.endpoint.rpartition(":")
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, int(port)))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        order = replace(ORDER, role=Role.INSPECT)
+        with pytest.raises(Ended, match="is a loopback address"):
+            await equip(order, quiet).driver.inspect(f"door.example:{port}")
+        local = replace(order, network=replace(order.network, local=True))
+        assert (await equip(local, quiet).driver.inspect(f"door.example:{port}")).version
 
 
 @pytest.mark.parametrize("role", [Role.INSPECT, Role.VERIFY])

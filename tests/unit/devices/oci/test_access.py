@@ -10,6 +10,7 @@ import pytest
 
 from edgewright.api.reference import parse_reference
 from edgewright.devices.oci import Access, BadCredentials, Credentials, Login, read_dockerconfig
+from edgewright.devices.oci.access import same_domain
 
 REFERENCE = parse_reference("registry.example:5000/team/app/fw:1")
 
@@ -103,3 +104,33 @@ def test_hosts_are_plain_by_name_and_port() -> None:
     access = Access(plain_hosts=frozenset({"Registry.example:5000"}))
     assert access.is_plain("registry.example:5000")
     assert not access.is_plain("registry.example")
+
+
+@pytest.mark.parametrize(
+    ("registry", "realm", "same"),
+    [
+        ("registry.example.com", "registry.example.com", True),
+        ("registry.example.com", "Registry.Example.com.", True),
+        ("registry.example.com", "auth.example.com", True),
+        ("registry.example.com", "auth.eu.example.com", True),
+        ("registry.example.com", "example.com", True),
+        ("example.io", "auth.example.io", True),
+        ("registry.team.co.uk", "auth.team.co.uk", True),
+        ("registry", "registry", True),
+        ("192.0.2.1", "192.0.2.1", True),
+        ("registry.example.com", "auth.example.org", False),
+        ("registry.example.com", "notexample.com", False),
+        ("registry.example.com", "registry.example.com.evil.org", False),
+        ("example.com", "evil.com", False),
+        ("example.com", "com", False),
+        ("team.co.uk", "evil.co.uk", False),
+        ("team.co.uk", "auth.team.co.uk", True),
+        ("co.uk", "evil.co.uk", False),
+        ("registry", "auth.registry", False),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("192.0.2.1", "x.192.0.2.1", False),
+        ("2001:db8::1", "2001:db8::2", False),
+    ],
+)
+def test_a_token_service_is_the_registrys_own_by_its_domain(registry: str, realm: str, same: bool) -> None:
+    assert same_domain(registry, realm) is same

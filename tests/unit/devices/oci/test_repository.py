@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -114,6 +115,27 @@ async def test_credentials_do_not_cross_a_redirect() -> None:
         assert (await pull_from(registry, access=secure(registry))).content == FIRMWARE
         assert len(storage.requests) == 2
         assert {asked.authorization for asked in storage.requests} == {""}
+
+
+async def test_credentials_go_to_no_token_service_of_another_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with secure_registry(login=LOGIN, tokens=True) as registry:
+        registry.add_image("team/fw", "1", FIRMWARE)
+        elsewhere = registry.url.replace("127.0.0.1", "localhost")
+        monkeypatch.setattr(Registry, "url", elsewhere)
+        with pytest.raises(Ended, match=r"names localhost:.* which is of another domain") as ended:
+            await pull_from(registry, access=secure(registry))
+        assert ended.value.outcome is Outcome.REFUSED
+        assert LOGIN[1] not in ended.value.message
+        assert {asked.authorization for asked in registry.requests} == {""}
+        allowed = replace(secure(registry), token_hosts=frozenset({"LOCALHOST"}))
+        assert (await pull_from(registry, access=allowed)).content == FIRMWARE
+
+
+async def test_a_token_without_credentials_may_come_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with secure_registry(tokens=True) as registry:
+        registry.add_image("team/fw", "1", FIRMWARE)
+        monkeypatch.setattr(Registry, "url", registry.url.replace("127.0.0.1", "localhost"))
+        assert (await pull_from(registry, access=secure(registry, None))).content == FIRMWARE
 
 
 async def test_a_storage_that_wants_credentials_gets_none() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import resource
 import socket
 import subprocess
@@ -45,6 +46,14 @@ async def test_each_device_has_an_address_and_a_certificate_of_its_own() -> None
 def test_a_device_at_the_usual_port_has_no_port_in_its_endpoint() -> None:
     fleet = Fleet(count=1, pinned=pair().certificate)
     assert fleet[1].endpoint == "127.32.0.1"
+
+
+def test_devices_may_live_on_a_lan_and_then_nowhere_else() -> None:
+    lan = ipaddress.IPv4Network("192.0.2.0/29")
+    fleet = Fleet(count=2, pinned=pair().certificate, first_address="192.0.2.6", network=lan)
+    assert [device.endpoint for device in fleet] == ["192.0.2.6", "192.0.2.7"]
+    with pytest.raises(ValueError, match=r"not all in 192\.0\.2\.0/29"):
+        Fleet(count=3, pinned=pair().certificate, first_address="192.0.2.6", network=lan)
 
 
 def test_a_fleet_that_is_started_again_is_known_again() -> None:

@@ -24,7 +24,7 @@ async def test_it_says_that_it_is_a_registry() -> None:
         ("/v2/team/fw/tags", "GET"),
         ("/v2/team/fw/manifests/none", "GET"),
         ("/v2/team/fw/blobs/sha256:none", "GET"),
-        ("/v2/team/fw/manifests/1", "PUT"),
+        ("/v2/team/fw/manifests/1", "DELETE"),
     ],
 )
 async def test_what_is_not_there_is_not_found(path: str, method: str) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.unit.local.builtin import plain_exchanges, pod_exchanges, service_exchanges, volume_exchanges
+from tests.unit.local.builtin import (
+    plain_exchanges,
+    pod_exchanges,
+    service_exchanges,
+    volume_exchanges,
+    workload_exchanges,
+)
 from tests.unit.local.builtin.exchanges import Exchange
 
 EXCHANGES: dict[str, Exchange] = {
@@ -19,6 +25,15 @@ EXCHANGES: dict[str, Exchange] = {
         "pod template": pod_exchanges.TEMPLATES,
         "service": service_exchanges.NEW,
         "change of a service": service_exchanges.CHANGES,
+        "deployment": workload_exchanges.DEPLOYMENTS,
+        "replica set": workload_exchanges.REPLICA_SETS,
+        "stateful set": workload_exchanges.STATEFUL_SETS,
+        "daemon set": workload_exchanges.DAEMON_SETS,
+        "controller revision": workload_exchanges.REVISIONS,
+        "job": workload_exchanges.JOBS,
+        "cron job": workload_exchanges.CRON_JOBS,
+        "budget": workload_exchanges.BUDGETS,
+        "claim": workload_exchanges.CLAIMS,
     }.items()
     for title, exchange in exchanges.items()
 }

@@ -17,16 +17,23 @@ from typing import Any
 
 from edgewright.local.builtin import (
     configmap,
+    cronjob,
+    daemonset,
+    deployment,
     endpointslice,
     event,
+    job,
     lease,
     namespace,
     node,
+    persistentvolumeclaim,
     pod,
+    poddisruptionbudget,
     podtemplate,
     secret,
     service,
     serviceaccount,
+    statefulset,
 )
 from edgewright.local.errors import Refusal
 from edgewright.local.served import Write
@@ -45,6 +52,23 @@ def _kind(kind: str, plural: str, group: str = "", *, namespaced: bool = True) -
     return Kind(group=group, version="v1", kind=kind, plural=plural, namespaced=namespaced)
 
 
+WORKLOADS: dict[str, tuple[Kind, Callable[[], BuiltinRules]]] = {
+    "deployment": (_kind("Deployment", "deployments", "apps"), deployment.DeploymentRules),
+    "replicaset": (_kind("ReplicaSet", "replicasets", "apps"), deployment.ReplicaSetRules),
+    "statefulset": (_kind("StatefulSet", "statefulsets", "apps"), statefulset.StatefulSetRules),
+    "daemonset": (_kind("DaemonSet", "daemonsets", "apps"), daemonset.DaemonSetRules),
+    "job": (_kind("Job", "jobs", "batch"), job.JobRules),
+    "cronjob": (_kind("CronJob", "cronjobs", "batch"), cronjob.CronJobRules),
+    "budget": (
+        _kind("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
+        poddisruptionbudget.PodDisruptionBudgetRules,
+    ),
+    "claim": (
+        _kind("PersistentVolumeClaim", "persistentvolumeclaims"),
+        persistentvolumeclaim.PersistentVolumeClaimRules,
+    ),
+}
+"""Kinds whose status a controller of the real cluster may write at any time."""
 KINDS: dict[str, tuple[Kind, Callable[[], BuiltinRules]]] = {
     "pod": (pod.KIND, pod.PodRules),
     "service": (service.KIND, lambda: service.ServiceRules(service_range=RANGE, node_ports=range(30000, 32768))),
@@ -57,6 +81,11 @@ KINDS: dict[str, tuple[Kind, Callable[[], BuiltinRules]]] = {
     "event": (_kind("Event", "events"), event.EventRules),
     "newevent": (_kind("Event", "events", "events.k8s.io"), event.NewEventRules),
     "lease": (_kind("Lease", "leases", "coordination.k8s.io"), lease.LeaseRules),
+    "controllerrevision": (
+        _kind("ControllerRevision", "controllerrevisions", "apps"),
+        statefulset.ControllerRevisionRules,
+    ),
+    **WORKLOADS,
     "endpointslice": (_kind("EndpointSlice", "endpointslices", "discovery.k8s.io"), endpointslice.EndpointSliceRules),
 }
 
@@ -103,7 +132,7 @@ def refusal(code: int, status: Body) -> Body:
 def ours(exchange: Exchange, body: Body, old: Body | None) -> Body:
     """What our rules make of a create, or of an update of what was there."""
     rules, subresource = KINDS[exchange.kind][1](), exchange.subresource if old else ""
-    account = {"metadata": {"name": "default"}}
+    account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
     write = Write(
         verb="update" if old else "create",
         now=datetime.now(UTC),
@@ -133,10 +162,15 @@ def plain(outcome: RawObject, exchange: Exchange) -> Any:
         return json.loads(json.dumps(outcome["refused"]))
     metadata = {name: value for name, value in outcome["metadata"].items() if name not in _BOOKKEEPING}
     rest = dict(outcome)
+    if exchange.kind in WORKLOADS:
+        metadata["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if "uid" not in key}
+        if exchange.change is not None and not exchange.subresource:
+            rest.pop("status", None)
     if exchange.kind == "node":
         rest["spec"] = _without_taint(rest["spec"])
     text = json.dumps({**rest, "metadata": metadata})
     text = re.sub(r'"lastTransitionTime": "[^"]*"', '"lastTransitionTime": "now"', text)
+    text = re.sub(r'controller-uid": "[^"]*"', 'controller-uid": "a-uid"', text)
     if exchange.kind == "service":
         asked = json.dumps(exchange.body)
         text = re.sub(r"(10\.96|127)\.[\d.]+", lambda found: found[0] if found[0] in asked else "an address", text)

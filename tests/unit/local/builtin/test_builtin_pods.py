@@ -14,7 +14,11 @@ from edgewright.local.served import Write
 from edgewright.runtime.objects import RawObject
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-ACCOUNT: RawObject = {"metadata": {"name": "default"}, "imagePullSecrets": [{"name": "key"}]}
+ACCOUNT: RawObject = {
+    "metadata": {"name": "default"},
+    "imagePullSecrets": [{"name": "key"}],
+    "automountServiceAccountToken": False,
+}
 NODE: RawObject = {"metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "z", "other": "x"}}}
 
 

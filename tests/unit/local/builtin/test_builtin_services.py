@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from edgewright.local.builtin.allocation import Addresses, Ports, Taken
+from edgewright.local.builtin.allocation import Addresses, Ports, Taken, by_lot
 from edgewright.local.builtin.service import SELECTABLE, ServiceRules
 from edgewright.local.errors import Refusal
 from edgewright.local.served import Write
@@ -117,6 +118,22 @@ def test_the_whole_range_is_given_out_before_it_is_full() -> None:
     assert addresses.choose(used) == "10.9.0.1"
 
 
+def test_giving_out_begins_anywhere_so_that_two_servers_on_one_machine_do_not_meet() -> None:
+    assert Addresses("10.9.0.0/16", draw=max).choose(set()) == "10.9.255.254"
+    assert Ports(range(30000, 32768), draw=max).choose(set()) == 32767
+    addresses, used = Addresses("10.9.0.0/26", draw=lambda band: band[40]), set[str]()
+    for _ in range(62):
+        used.add(addresses.choose(used))
+    assert len(used) == 62, "all of them, wherever it began"
+    first = {served_by(ServiceRules(service_range="10.9.0.0/16", node_ports=range(30000, 32768))) for _ in range(8)}
+    assert len(first) > 1
+
+
+def served_by(rules: ServiceRules) -> tuple[str, int]:
+    spec = made(rules, write(), "a", type="NodePort")["spec"]
+    return spec["clusterIP"], spec["ports"][0]["nodePort"]
+
+
 def test_low_addresses_and_ports_are_left_to_those_who_ask_for_them() -> None:
     assert Addresses("10.9.0.0/16").choose(set()) == "10.9.1.1"
     assert Ports(range(30000, 32768)).choose(set()) == 30086
@@ -138,7 +155,9 @@ def test_addresses_that_are_not_for_services_are_refused(wanted: str, why: str) 
 def test_a_range_of_ipv6_makes_services_of_ipv6() -> None:
     obj = made(rules("fd00::/112"), write())
     assert obj["spec"]["ipFamilies"] == ["IPv6"]
-    assert obj["spec"]["clusterIP"] == "fd00::101"
+    assert ipaddress.ip_address(obj["spec"]["clusterIP"]) in ipaddress.ip_network("fd00::/112")
+    assert Addresses("fd00::/112").choose(set()) == "fd00::101"
+    assert Addresses("fd00::/48", draw=by_lot).choose(set()).startswith("fd00:")
 
 
 def test_the_same_port_over_two_protocols_has_one_node_port() -> None:

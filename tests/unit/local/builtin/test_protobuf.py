@@ -100,6 +100,14 @@ def test_what_json_inlines_is_read_into_the_object_that_has_it() -> None:
     assert pod_spec(message((1, volume)))["volumes"] == [{"name": "v", "emptyDir": {"medium": "Memory"}}]
 
 
+def test_what_is_sent_to_a_subresource_is_read_too() -> None:
+    asked = message((2, message((1, "https://example.com"), (4, 600))))
+    assert read("authentication.k8s.io/v1", "TokenRequest", asked) == {
+        "spec": {"audiences": ["https://example.com"], "expirationSeconds": 600}
+    }
+    assert read("policy/v1", "Eviction", message((1, message((1, "p"))))) == {"metadata": {"name": "p"}}
+
+
 def test_a_port_is_a_number_or_a_name() -> None:
     ports = [(1, message((3, 80), (4, message((1, 1), (3, "web"))))), (1, message((3, 81), (4, message((2, 8081)))))]
     service = read("v1", "Service", message((2, message(*ports))))

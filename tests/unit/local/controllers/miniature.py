@@ -16,6 +16,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from edgewright.local.controllers.aggregation import ClusterRole
+from edgewright.local.controllers.workloads import kinds as workloads
 from edgewright.local.patch import merge_patch
 from edgewright.runtime import Client, Clock, Config, Key, Kind, Manager, RawObject
 from edgewright.runtime.client import INITIAL_EVENTS_END
@@ -37,7 +39,15 @@ DEFINITION = Kind(
     namespaced=False,
 )
 WIDGET = Kind(group="example.dev", version="v1", kind="Widget", plural="widgets")
-KINDS = [CONFIG_MAP, NAMESPACE, NODE, POD, SERVICE, ACCOUNT, EVENT, SLICE, DEFINITION]
+WORKLOADS = [
+    each.kind
+    for each in (
+        *(workloads.Deployment, workloads.ReplicaSet, workloads.StatefulSet, workloads.DaemonSet),
+        *(workloads.ControllerRevision, workloads.Job, workloads.CronJob, workloads.Claim),
+        workloads.PodDisruptionBudget,
+    )
+]
+KINDS = [CONFIG_MAP, NAMESPACE, NODE, POD, SERVICE, ACCOUNT, EVENT, SLICE, DEFINITION, ClusterRole.kind, *WORKLOADS]
 NOW = "2026-01-01T00:00:00Z"
 FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 

@@ -82,7 +82,7 @@ async def pod(name: str = "pod") -> AsyncIterator[Pod]:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while not condition():  # noqa: ASYNC110 - nobody tells when it may be true
             await asyncio.sleep(0.002)
 
@@ -367,7 +367,7 @@ async def test_a_silent_peer_is_forgotten_and_one_without_a_listener_is_routed_a
                     mouth.sendto(b"again")
                     await asyncio.sleep(0.02)
 
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 await heard()
             before = forwarder.counts["forwarded"]
             listener = forwarder._listeners[bind]._datagrams

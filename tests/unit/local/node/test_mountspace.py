@@ -161,6 +161,29 @@ def test_entering_mounts_short_paths_first_and_moves_in_last(
     assert moved == [str(machine / "base"), ".", "/"]
 
 
+def test_with_processes_of_its_own_a_container_gets_a_proc_of_them_in_the_namespaces_that_are_there(
+    mounts: Mounts, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("chdir", "chroot"):
+        monkeypatch.setattr(os, name, lambda _: None)
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    root = mountspace.Root
+    there = {"machine": str(machine / "machine")}
+    monkeypatch.setattr(mountspace, "Root", lambda _: root(str(machine / "base"), **there))
+    mountspace.enter({"base": "", "mounts": [], "processes": True})
+    assert mounts.calls[0] == ("unshare", "", 0x00020000), "the user namespace came with the processes"
+    assert mounts.calls[-2] == ("proc", "/base/proc", 2 | 4 | 8)
+
+
+def test_a_proc_that_the_kernel_refuses_is_an_error_and_never_the_machines(mounts: Mounts) -> None:
+    root = mounts.root()
+    mounts.fails.add(2 | 4 | 8)
+    with pytest.raises(mountspace.Unmountable):
+        root.show_own_processes()
+    root.hide_processes_of_others()
+    assert not [call for call in mounts.calls if call[0] == "proc"]
+
+
 def test_a_link_in_a_volume_is_never_followed(machine: Path, mounts: Mounts) -> None:
     root = mounts.root()
     volume = machine / "volume"
@@ -193,7 +216,9 @@ def test_an_error_of_the_kernel_names_what_was_mounted(monkeypatch: pytest.Monke
     with pytest.raises(mountspace.Unmountable, match="cannot mount /a at /b"):
         mountspace.mount("/a", "/b", "", 0)
     with pytest.raises(mountspace.Unmountable, match="cannot make a mount namespace"):
-        mountspace.leave_the_machines_mounts()
+        mountspace.leave_the_machines_mounts(user=False)
+    with pytest.raises(mountspace.Unmountable, match="cannot make a PID namespace"):
+        mountspace.leave_the_machines_processes()
 
 
 def test_an_ordinary_user_stays_who_he_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -213,10 +238,11 @@ def test_an_ordinary_user_stays_who_he_is(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(os, "getgid", lambda: 100)
     monkeypatch.setattr(mountspace, "open", fake_open, raising=False)
-    mountspace.leave_the_machines_mounts()
+    mountspace.leave_the_machines_mounts(user=True)
+    mountspace.leave_the_machines_processes()
     written = {entry.name: entry.read_text() for entry in tmp_path.iterdir()}
     assert written == {"setgroups": "deny", "uid_map": "1000 1000 1", "gid_map": "100 100 1"}
-    assert calls == [0x10020000]
+    assert calls == [0x10020000, 0x30000000]
 
 
 @pytest.mark.skipif(not mount_check.mounts_work(), reason="this machine gives us no mount namespace")
@@ -259,10 +285,10 @@ import mountspace
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 mountspace._libc.prctl(4, 1, 0, 0, 0)  # else /proc/self belongs to root still: a new program sets it
 try:
-    mountspace.leave_the_machines_mounts()
+    mountspace.leave_the_machines_mounts(user=True)
 except OSError:
     sys.exit(77)
-mountspace.leave_the_machines_mounts = lambda: None
+mountspace.leave_the_machines_mounts = lambda **_: None
 mountspace.enter({wanted!r})
 print(open("/edgewright-test/deep/x").read(), os.getuid(), os.uname().nodename)
 """
@@ -304,8 +330,35 @@ def test_a_command_beside_a_container_enters_its_namespaces_and_becomes_its_user
     ]
 
 
+@pytest.mark.parametrize(
+    ("root", "user", "wanted"),
+    [
+        ({}, False, ["mnt"]),
+        ({"hostname": "pod"}, True, ["user", "mnt", "uts"]),
+        ({"hostname": "pod", "processes": True}, False, ["mnt", "uts", "pid"]),
+    ],
+    ids=["of an earlier node", "of an ordinary user", "with processes of its own"],
+)
+def test_a_command_enters_what_the_container_has(root: dict[str, Any], user: bool, wanted: list[str]) -> None:
+    assert container_exec.namespaces(root, user=user) == wanted
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("kill -9 $$", -9)], ids=["code", "signal"])
+def test_a_command_in_another_process_table_ends_as_its_child_did(script: str, code: int) -> None:
+    program = f"""
+import os, sys
+sys.path.append({str(Path(mountspace.__file__).parent)!r})
+import container_exec
+child = os.fork()
+if not child:
+    os.execv("/bin/sh", ["sh", "-c", {script!r}])
+container_exec.end_as(child)
+"""
+    assert subprocess.run([sys.executable, "-I", "-S", "-c", program], check=False).returncode == code
+
+
 def test_a_container_that_cannot_be_entered_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = type("Fake", (), {"setns": staticmethod(lambda *_: -1)})
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: fake)
     with pytest.raises(OSError, match="cannot enter the container"):
-        container_exec.enter(os.getpid(), user=False, named=False)
+        container_exec.enter(os.getpid(), ["mnt"])

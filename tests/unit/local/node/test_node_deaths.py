@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.node import Node, container_start
+from edgewright.local.node import Containers, Node, container_start
 from edgewright.local.node.folders import AttemptFolder, PodFolder
 from edgewright.local.node.pod_loop import Reconciler
 from edgewright.local.node.runs import Runs
@@ -65,10 +65,10 @@ DEATHS = {
 
 
 async def lives_until_it_dies(api: FakeApi, place: Path) -> None:
-    node = Node(api.client(), name="edge", directory=place, images=IMAGES, timing=QUICK)
+    node = Node(api.client(), name="edge", directory=place, containers=Containers(images=IMAGES), timing=QUICK)
     died = False
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await node.run()
     except* Death:
         died = True

@@ -17,7 +17,7 @@ from edgewright.local.access.entrance import Entrance
 from edgewright.local.node import shim
 from edgewright.local.node.logfiles import LogReader, Wanted, last_lines, parse, selected, shown
 from edgewright.local.node.logserver import Found, LogServer, NoLog, wanted_from
-from edgewright.local.node.node import may_read_logs
+from edgewright.local.node.node import may_use
 from edgewright.runtime.clock import SystemClock
 from tests.unit.local.node import fakeapi
 from tests.unit.local.node.fakeapi import FakeApi
@@ -176,7 +176,8 @@ async def test_a_certificate_that_is_trusted_reads_no_logs_unless_its_user_may(t
     entrance = Entrance(tmp_path / "data", host="127.0.0.1", clock=SystemClock())
     asked = []
 
-    async def may(user: User) -> bool:
+    async def may(user: User, part: str) -> bool:
+        assert part == "log"
         asked.append(user.name)
         return "system:masters" in user.groups
 
@@ -208,14 +209,30 @@ class Reviews(FakeApi):
         return {**body, "status": {"allowed": body["spec"]["user"] == "reader"}}
 
 
-async def test_the_api_server_says_who_may_read_logs() -> None:
+async def test_the_api_server_says_who_may_use() -> None:
     client = Reviews().client()
-    assert await may_read_logs(client, "edge", User(name="reader"))
-    assert not await may_read_logs(client, "edge", User(name="other"))
-    assert await may_read_logs(client, "edge", User(name="admin", groups=("system:masters",)))
+    assert await may_use(client, "edge", User(name="reader"))
+    assert not await may_use(client, "edge", User(name="other"))
+    assert await may_use(client, "edge", User(name="admin", groups=("system:masters",)))
 
 
 async def test_who_cannot_be_asked_about_reads_nothing() -> None:
     api = FakeApi()
     api.failures.append(("POST", "/subjectaccessreviews", fakeapi.refusal(403, "Forbidden")))
-    assert not await may_read_logs(api.client(), "edge", User(name="reader"))
+    assert not await may_use(api.client(), "edge", User(name="reader"))
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2026-01-01T12:00:00.123456789Z", "2026-01-01T12:00:00.123456789Z"),
+        ("2026-01-01T12:00:00.123456789+00:00", "2026-01-01T12:00:00.123456789Z"),
+        ("2026-01-01T12:00:00.123456789+02:00", "2026-01-01T10:00:00.123456789Z"),
+        ("2026-01-01T22:30:00.1-03:30", "2026-01-02T02:00:00.1Z"),
+        ("", ""),
+    ],
+)
+def test_the_times_of_podman_are_read_in_utc(written: str, read: str) -> None:
+    entry = parse(f"{written} stdout F text".encode())
+    assert entry is not None
+    assert entry.time == read

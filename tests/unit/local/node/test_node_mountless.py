@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from edgewright.local.node import Containers
 from edgewright.local.node.mount_check import closed_to_others, how_to_mount
 from edgewright.local.node.pod_ids import PodIds
 from tests.unit.local.node.fakeapi import FakeApi
-from tests.unit.local.node.test_node_runs import directory, one, running, state, until, until_phase
+from tests.unit.local.node.test_node_runs import IMAGES, directory, one, running, state, until, until_phase
 
 __all__ = ["directory"]
 
@@ -54,7 +55,7 @@ async def test_volumes_are_refused_and_the_rest_runs(directory: Path) -> None:
 async def test_a_program_that_can_be_told_finds_its_volumes_by_variables_whoever_it_runs_as(directory: Path) -> None:
     api = an_api_with_keys()
     script = 'cat "$KEYS/key" > "$NOTES/copy" && cat "$TMPDIR/copy" > "$REPORT" && id -u >> "$REPORT"'
-    async with running(api, directory, told=TOLD, ids=PodIds()):
+    async with running(api, directory, containers=Containers(images=IMAGES, told=TOLD, ids=PodIds())):
         api.add_pod(**with_volumes(script, env=[{"name": "TMPDIR", "value": "/scratch"}]))
         pod = await until_phase(api, "Succeeded")
     uid = PodIds().first if os.geteuid() == 0 else os.geteuid()
@@ -64,7 +65,7 @@ async def test_a_program_that_can_be_told_finds_its_volumes_by_variables_whoever
 
 async def test_a_program_is_not_started_with_half_of_its_volumes(directory: Path) -> None:
     api = an_api_with_keys()
-    async with running(api, directory, told={"sh": {"/keys": ["KEYS"]}}):
+    async with running(api, directory, containers=Containers(images=IMAGES, told={"sh": {"/keys": ["KEYS"]}})):
         api.add_pod(**with_volumes("true"))
         await until(api, lambda pod: "message" in state(pod).get("waiting", {}), what="waits")
 
@@ -75,7 +76,7 @@ async def test_programs_that_pods_may_not_enter_are_told_of_at_once(
 ) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    async with running(FakeApi(), directory, ids=PodIds(), shown=[closed]):
+    async with running(FakeApi(), directory, containers=Containers(images=IMAGES, ids=PodIds(), shown=[closed])):
         assert "Pods do not run as root, and nobody but root may enter /" in caplog.text
 
 

@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from edgewright.local.node import LoopbackAddresses, Node, Timing
+from edgewright.local.node import Advertised, Containers, LoopbackAddresses, Network, Node, Timing
 from edgewright.local.node.processes import Identity, open_process, send
 from edgewright.runtime.objects import RawObject
 from tests.harness import Authority, wait_until_async
@@ -30,7 +30,8 @@ QUICK = Timing(
 @asynccontextmanager
 async def running(api: FakeApi, directory: Path, **settings: Any) -> AsyncIterator[Node]:
     """A node for the length of the block; what it ran goes on."""
-    node = Node(api.client(), name="edge", directory=directory, images=IMAGES, timing=QUICK, **settings)
+    settings = {"containers": Containers(images=IMAGES), **settings}
+    node = Node(api.client(), name="edge", directory=directory, timing=QUICK, **settings)
     task = asyncio.create_task(node.run())
     ready = asyncio.create_task(node.ready())
     try:
@@ -133,7 +134,7 @@ async def test_the_second_pass_over_a_settled_pod_writes_nothing(directory: Path
 async def test_a_node_registers_itself_and_keeps_saying_that_it_lives(directory: Path) -> None:
     api = FakeApi()
     lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/edge"
-    async with running(api, directory, labels={"place": "attic"}):
+    async with running(api, directory, advertised=Advertised(labels={"place": "attic"})):
         node = api.objects["/api/v1/nodes/edge"]
         assert node["metadata"]["labels"]["place"] == "attic"
         first = api.objects[lease]["spec"]["renewTime"]
@@ -145,8 +146,43 @@ async def test_a_node_registers_itself_and_keeps_saying_that_it_lives(directory:
         api.failures.append(("POST", "/nodes", refusal(503, "ServiceUnavailable")))
         api.remove("/api/v1/nodes/edge")
         await wait_until_async(lambda: "/api/v1/nodes/edge" in api.objects, what="the node is registered again")
-    async with running(api, directory, labels={"place": "cellar"}):
+    async with running(api, directory, advertised=Advertised(labels={"place": "cellar"})):
         assert api.objects["/api/v1/nodes/edge"]["metadata"]["labels"]["place"] == "cellar"
+
+
+async def test_a_node_is_tainted_from_its_first_moment_and_again_where_it_was_there_without(directory: Path) -> None:
+    api = FakeApi()
+    taint, other = {"key": "example.dev/ours", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}
+    async with running(api, directory, advertised=Advertised(taints={"example.dev/ours": True})):
+        assert api.objects["/api/v1/nodes/edge"]["spec"]["taints"] == [taint]
+    async with running(api, directory, advertised=Advertised(taints={"example.dev/ours": False})):
+        assert api.objects["/api/v1/nodes/edge"]["spec"]["taints"] == []
+    api.put("/api/v1/nodes/edge", {**api.objects["/api/v1/nodes/edge"], "spec": {"taints": [other]}})
+    api.failures.append(("PATCH", "/nodes/edge", refusal(409, "Conflict")))
+    async with running(api, directory, advertised=Advertised(taints={"example.dev/ours": True})):
+        assert api.objects["/api/v1/nodes/edge"]["spec"]["taints"] == [other, taint]
+
+
+async def test_a_node_that_may_not_change_its_taints_says_so_and_runs(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = FakeApi()
+    async with running(api, directory):
+        pass
+    api.failures.append(("PATCH", "/nodes/edge", refusal(403, "Forbidden")))
+    async with running(api, directory, advertised=Advertised(taints={"example.dev/ours": True})):
+        assert "taints" not in api.objects["/api/v1/nodes/edge"]["spec"]
+        assert "kubectl taint nodes" in caplog.text
+
+
+async def test_a_command_of_a_pod_is_refused_where_images_alone_say_what_runs(directory: Path) -> None:
+    api = FakeApi()
+    async with running(api, directory, containers=Containers(images=IMAGES, commands=False)):
+        api.add_pod(**one("true", command=["cat", "/etc/passwd"]))
+        pod = await until_phase(api, "Failed")
+        assert pod["status"]["reason"] == "CommandRefused"
+        assert "--allow-command" in pod["status"]["message"]
+        await wait_until_async(lambda: "CommandRefused" in api.events(), what="an event says so")
 
 
 async def test_a_node_lives_without_a_namespace_for_its_lease(directory: Path) -> None:
@@ -419,7 +455,7 @@ async def test_logs_are_served_to_whom_the_authority_knows(directory: Path, tmp_
     client = ssl.create_default_context(cafile=str(ca))
     client.load_cert_chain(*authority.client("api", ["system:masters"]).write(tmp_path, "client"))
     api = FakeApi()
-    async with running(api, directory, log_tls=server), aiohttp.ClientSession() as session:
+    async with running(api, directory, network=Network(log_tls=server)), aiohttp.ClientSession() as session:
         port = api.objects["/api/v1/nodes/edge"]["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
 
         async def log(path: str) -> str:

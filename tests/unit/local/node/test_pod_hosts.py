@@ -88,6 +88,14 @@ def test_others_are_not_named(service: Service, unnamed: Pod) -> None:
     assert service_names([service], [unnamed], "default") == []
 
 
+def test_a_service_with_an_address_of_this_machine_is_named_and_others_lead_nowhere() -> None:
+    assert service_names([headless(clusterIP="127.96.0.9")], [], "default") == [
+        "127.96.0.9 w.default.svc.cluster.local w.default.svc w.default w"
+    ]
+    (line,) = service_names([headless(clusterIP="127.96.0.9")], [], "other")
+    assert line.endswith(" w.default")
+
+
 def test_a_service_may_name_pods_before_they_are_ready() -> None:
     assert service_names([headless(publishNotReadyAddresses=True)], [member(status={"conditions": []})], "default")
 

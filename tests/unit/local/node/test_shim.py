@@ -180,7 +180,7 @@ def test_a_child_gives_up_groups_before_its_user_and_rights_before_it_runs(monke
     monkeypatch.setattr(sys, "path", list(sys.path))
     recorded = Recorded(monkeypatch)
     user = {"uid": 7, "gid": 8, "groups": [9]}
-    shim.become(order("true", user=user, root={"mounts": []}), stdout=5, stderr=6)
+    shim.become(order("true", user=user, root={"mounts": []}), stdout=5, stderr=6, ended=7)
     assert entered == [{"mounts": []}]
     wanted = [
         "setsid",
@@ -212,7 +212,7 @@ def test_a_child_says_why_it_could_not_run_or_ends_in_silence(
     os.write(writer, go)
     os.close(writer)
     run: Callable[..., None] = shim._run_program  # it never returns, except here
-    run(order("true"), reader, problem, 1, 2)
+    run(order("true"), reader, problem, stdout=1, stderr=2, ended=3)
     os.close(problem)
     said = shim._read_all(problem_reader)
     os.close(reader)

@@ -86,7 +86,10 @@ async def serving(directory: Path) -> AsyncIterator[Api]:
         definitions = Definitions(store, kinds, clock=clock)
         definitions.load()
         objects = Objects(store, kinds, clock)
-        server = Server(objects, entrance.authentication, Pages(kinds, Health(), "127.0.0.1:1"), PodLogs(objects, None))
+        accounts = entrance.accounts(objects.find)
+        objects.recognise = entrance.authentication.recognise
+        pages, pod_logs = Pages(kinds, Health(), "127.0.0.1:1"), PodLogs(objects, None)
+        server = Server(objects, entrance.authentication, pages, pod_logs, accounts)
         listener = await listen(server.handle, host="127.0.0.1", port=0, tls=entrance.tls)
         try:
             async with aiohttp.ClientSession() as session:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.local import builtin
+from edgewright.local import builtin, names
 from edgewright.local.errors import Refusal
 from edgewright.local.served import Served
 from edgewright.local.serving import metadata
@@ -145,4 +145,4 @@ def test_a_body_must_have_the_name_of_its_path(said: str, message: str) -> None:
 
 
 def test_a_generated_name_is_never_longer_than_a_name_may_be() -> None:
-    assert len(metadata.generated("x" * 300)) == 63
+    assert len(names.generated("x" * 300)) == 63

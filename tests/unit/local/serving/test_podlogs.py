@@ -32,6 +32,11 @@ async def with_pods(directory: Path, *pods: dict[str, Any]) -> AsyncIterator[Api
         yield api
 
 
+async def test_the_only_container_is_meant_also_after_an_init_container(tmp_path: Path) -> None:
+    async with with_pods(tmp_path, pod("a", initContainers=[{"name": "z", "image": "i"}])) as api:
+        assert (await api("GET", f"{PODS}/a/log")).code == 204
+
+
 async def test_a_pod_without_a_node_has_said_nothing(tmp_path: Path) -> None:
     async with with_pods(tmp_path, pod("a")) as api:
         answer = await api("GET", f"{PODS}/a/log")
@@ -46,7 +51,7 @@ async def test_a_pod_without_a_node_has_said_nothing(tmp_path: Path) -> None:
             "two",
             "",
             400,
-            "a container name must be specified for pod two, choose one of: [x y] or one of the init containers: [z]",
+            "a container name must be specified for pod two, choose one of: [z x y]",
             id="which container",
         ),
         pytest.param("two", "?container=w", 400, "container w is not valid for pod two", id="no such container"),

@@ -185,9 +185,13 @@ async def test_a_bad_body_is_refused_and_changes_nothing(tmp_path: Path, body: b
         assert (answer.code, api.store.revision) == (code, before), answer.body
 
 
-async def test_who_shows_no_credentials_gets_401_but_may_ask_whether_the_server_is_ready(tmp_path: Path) -> None:
+async def test_who_shows_no_credentials_gets_403_but_may_ask_whether_the_server_is_ready(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         async with api.session.get(f"{api.url}/api", ssl=False) as answer:
+            why = 'forbidden: User "system:anonymous" cannot get path "/api"'
+            assert (answer.status, (await answer.json())["message"]) == (403, why)
+        bad = {"Authorization": "Bearer none-of-ours"}
+        async with api.session.get(f"{api.url}/api", ssl=False, headers=bad) as answer:
             assert (answer.status, (await answer.json())["reason"]) == (401, "Unauthorized")
         async with api.session.get(f"{api.url}/readyz", ssl=False) as answer:
             assert (answer.status, await answer.text()) == (200, "ok")
@@ -351,7 +355,7 @@ async def test_reviews_are_answered_and_not_kept(tmp_path: Path) -> None:
 async def events_of(api: Api, path: str, count: int) -> list[tuple[str, str]]:
     """The first events of a watch: type and name."""
     found = []
-    async with asyncio.timeout(60), api.session.get(api.url + path, ssl=api.tls) as response:
+    async with asyncio.timeout(180), api.session.get(api.url + path, ssl=api.tls) as response:
         async for line in response.content:
             event = json.loads(line)
             about = event["object"].get("metadata") or {}

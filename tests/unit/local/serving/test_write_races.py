@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from edgewright.local import names as object_names
 from edgewright.local import store as stores
-from edgewright.local.serving import metadata
 from tests.unit.local.serving.inprocess import config_map, namespace, serving
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -149,10 +149,10 @@ async def test_a_name_that_is_taken_is_generated_again_and_at_last_given_up(
     async with serving(tmp_path) as api:
         await api.made(CONFIG_MAPS, config_map("job-taken"))
         names = iter(["job-taken", "job-taken", "job-free"])
-        monkeypatch.setattr(metadata, "generated", lambda prefix: next(names))
+        monkeypatch.setattr(object_names, "generated", lambda prefix: next(names))
         body = {"metadata": {"generateName": "job-"}}
         assert (await api.made(CONFIG_MAPS, body))["metadata"]["name"] == "job-free"
-        monkeypatch.setattr(metadata, "generated", lambda prefix: "job-taken")
+        monkeypatch.setattr(object_names, "generated", lambda prefix: "job-taken")
         answer = await api("POST", CONFIG_MAPS, body)
         assert (answer.code, answer.body["reason"]) == (409, "AlreadyExists")
 

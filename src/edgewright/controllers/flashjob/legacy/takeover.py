@@ -131,6 +131,7 @@ class Takeover:
                 found.append(
                     ForeignFlash(
                         why=_waiting(pod.key),
+                        namespace=pod.metadata.namespace,
                         job=job.metadata.uid,
                         devices=frozenset(device.metadata.name for device in its.values()),
                         endpoint=normalize_endpoint(pod.variable(Variable.HOST_ENDPOINT)),

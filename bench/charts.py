@@ -1,0 +1,187 @@
+"""What a release costs: the chart operator against the helm program in a loop, and a bare loop over the library.
+
+On a real API server. Time is from the creation of the objects until all are Deployed; the helm program installs one
+after the other without --wait, the bare loop with as many threads as the operator's Helm process has. Then everything
+is settled: the operator is restarted, and Helm's actions, effective writes and memory (with the Helm process) are told,
+and how long a foreign edit stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import drive
+from edgewright.controllers.chart.helm_program import WORKERS
+from tests.cluster.charts.chart_stage import CHART, ChartStage, Operator, Weaks
+from tests.harness import ControlPlane, wait_until
+
+OURS, BARE, HELM = "edgewright", "bare loop over the library (the limit)", "helm program, one after the other"
+_PATIENCE = 1800.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def processes_of(operator: Operator) -> list[int]:
+    """The operator and its Helm process."""
+    pid = operator.process.pid
+    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
+def cpu_of(pids: list[int]) -> float:
+    """The CPU time of processes so far."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / _TICKS
+
+
+def memory_of(pids: list[int]) -> float:
+    """Their resident memory in MB."""
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def states(weaks: Weaks) -> list[str]:
+    """How each object's condition Deployed stands."""
+    found = weaks.server.request("GET", weaks.path(""))["items"]
+    return [
+        next((one["status"] for one in each.get("status", {}).get("conditions", ()) if one["type"] == "Deployed"), "")
+        for each in found
+    ]
+
+
+@contextmanager
+def namespace(plane: ControlPlane, name: str) -> Iterator[str]:
+    """A namespace of its own for a peer."""
+    yield plane.create_namespace(name)
+
+
+def of_operator(stage: ChartStage, where: str, count: int) -> dict[str, float]:
+    """The operator installs; then another process of it finds all settled, and corrects an edit."""
+    weaks = stage.in_namespace(where)
+    with stage.operator(namespace=where, name="first") as operator:
+        operator.until_said("Starting EventSource")
+        weaks.create("warm-up")  # its Helm process is started with the first release
+        weaks.until("warm-up", "Ready", "True")
+        cpu, began = cpu_of(processes_of(operator)), time.monotonic()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda number: weaks.create(f"bench-{number}"), range(count)))
+        wait_until(lambda: states(weaks).count("True") == count + 1, what="all are deployed", timeout=_PATIENCE)
+        seconds = time.monotonic() - began
+        used = cpu_of(processes_of(operator)) - cpu
+        weaks.until(f"bench-{count - 1}", "Ready", "True")
+        memory = memory_of(processes_of(operator))
+        began = time.monotonic()
+        weaks.edit("bench-0", greeting="foreign")
+        weaks.until_greeting("bench-0", "hello")
+        corrected = time.monotonic() - began
+    before = versions(weaks)
+    with stage.operator(namespace=where, name="second") as operator:
+        weaks.create("later")
+        weaks.until("later", "Ready", "True")
+        actions = len(operator.said("Installed release")) + len(operator.said("Upgraded release")) - 1
+        writes = sum(before[path] != version for path, version in versions(weaks).items() if path in before)
+    return {
+        "seconds": seconds,
+        "cpu": used,
+        "memory": memory,
+        "corrected": corrected,
+        "actions": actions,
+        "writes": writes,
+    }
+
+
+def versions(weaks: Weaks) -> dict[str, str]:
+    """What changes with every effective write."""
+    paths = (f"{weaks.core}/configmaps", f"{weaks.core}/services", f"{weaks.core}/secrets", weaks.path(""))
+    return {
+        f"{path}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
+        for path in paths
+        for each in weaks.server.request("GET", path)["items"]
+    }
+
+
+def of_helm(program: str, plane: ControlPlane, where: str, count: int) -> dict[str, float]:
+    """The helm program, one release after the other."""
+    began = time.monotonic()
+    for number in range(count):
+        subprocess.run(
+            [program, "install", f"bench-{number}", str(CHART), "-n", where, "--kubeconfig", str(plane.kubeconfig)],
+            check=True,
+            capture_output=True,
+            timeout=_PATIENCE,
+        )
+    return {"seconds": time.monotonic() - began, "cpu": 0.0}
+
+
+def summarise(found: dict[str, dict[str, float]], count: int) -> drive.Outcome:
+    """The numbers, with the goals."""
+    outcome = drive.Outcome("charts", columns=["peer", "seconds", "releases/s", "CPU seconds"])
+    for name, run in found.items():
+        told = f"{run['cpu']:.1f}" if run["cpu"] else ""
+        outcome.rows.append([name, f"{run['seconds']:.1f}", f"{count / run['seconds']:.1f}", told])
+    ours = found[OURS]
+    if HELM in found:
+        outcome.add("helm program / ours, seconds", found[HELM]["seconds"] / ours["seconds"], ">=1.5")
+    else:
+        outcome.notes.append(
+            "The helm program (helm.sh/helm/v4/cmd/helm, 4.3.1) was not found: install it, or name it in $HELM."
+        )
+    outcome.add("ours / bare loop, seconds", ours["seconds"] / found[BARE]["seconds"], "<=1.4")
+    outcome.add("ours / bare loop, CPU", ours["cpu"] / found[BARE]["cpu"], "<=1.4")
+    outcome.add("Helm's actions after a restart", ours["actions"], "<=0")
+    outcome.add("writes after a restart", ours["writes"], "<=0")
+    outcome.add("memory with the Helm process, MB", ours["memory"], "<=250")
+    outcome.add("a foreign edit stands, seconds", ours["corrected"], "<=5")
+    return outcome
+
+
+async def measure(args: Namespace) -> drive.Outcome:
+    """All peers in turn on one API server."""
+    return await asyncio.to_thread(_measure, args)
+
+
+def _measure(args: Namespace) -> drive.Outcome:
+    found: dict[str, dict[str, float]] = {}
+    with drive.control_plane() as plane, tempfile.TemporaryDirectory() as folder:
+        drive.progress(f"{args.releases} releases by a bare loop over the library")
+        with namespace(plane, "bare") as where:
+            found[BARE] = drive.run_peer(
+                [
+                    *(sys.executable, "-m", "bench.peers.charts_bare", str(plane.kubeconfig), where, str(CHART)),
+                    *(str(args.releases), str(WORKERS)),
+                ],
+                timeout=_PATIENCE,
+            )
+        drive.progress(f"{args.releases} releases by the operator")
+        stage = ChartStage(plane, Path(folder))
+        with namespace(plane, "ours") as where:
+            found[OURS] = of_operator(stage, where, args.releases)
+        program = os.environ.get("HELM") or shutil.which("helm")
+        if program:
+            drive.progress(f"{args.releases} releases by the helm program")
+            with namespace(plane, "helm") as where:
+                found[HELM] = of_helm(program, plane, where, args.releases)
+    return summarise(found, args.releases)
+
+
+def main() -> int:
+    args = drive.arguments(__doc__, releases={"type": int, "default": 200, "help": "how many releases"})
+    return drive.finish(asyncio.run(measure(args)), as_json=args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

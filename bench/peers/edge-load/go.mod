@@ -1,0 +1,3 @@
+module edgewright.dev/bench/edge-load
+
+go 1.26

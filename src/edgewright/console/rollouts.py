@@ -1,0 +1,203 @@
+"""What people do with a rollout over HTTP: pause, resume, approve, abort, retry, recall; and the plan before acting.
+
+An action is a patch of the spec with the caller's rights, on the state that was read, with the caller and the reason in
+an annotation: kubectl, GitOps and the audit log see it. A plan is the operator's own, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from edgewright.api.firmwarerollout import FirmwareRollout, FirmwareRolloutSpec
+from edgewright.console.answers import ActionRequest, BatchPlan, PlanRequest, RolloutPlan
+from edgewright.console.call import Call, answer, etag, shown
+from edgewright.console.fleet import all_devices
+from edgewright.console.operation import field_error
+from edgewright.console.problems import Refusal
+from edgewright.console.reviews import user_of
+from edgewright.controllers.rollout.changes import CHANGES, NotPossible, Wish, abort
+from edgewright.controllers.rollout.plan import Plan, plan
+from edgewright.controllers.rollout.recall import recall_names, recall_of
+from edgewright.runtime.errors import UNFIT, AlreadyExists, Conflict, KubernetesError
+from edgewright.runtime.events import Event, EventSource, ObjectReference
+from edgewright.runtime.objects import Key, ObjectMeta
+
+ACTION_ANNOTATION: Final = "edgewright.dev/last-action"
+"""Annotation of a rollout: what was asked last over the REST API, by whom, when and why, as JSON."""
+_TRIES: Final = 5
+_NAMED: Final = 1000
+"""So many devices of a batch are named in a plan; their count is always whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Who asked for what, when and why."""
+
+    action: str
+    by: str
+    reason: str
+    at: datetime
+
+    @property
+    def annotation(self) -> dict[str, str]:
+        """The same on the rollout."""
+        said = {"action": self.action, "by": self.by, "reason": self.reason, "at": self.at.isoformat()}
+        return {ACTION_ANNOTATION: msgspec.json.encode(said).decode()}
+
+
+async def act(call: Call) -> web.Response:
+    """Carries one action out; what is so already is answered with the rollout as it is."""
+    action, key = call.part("action"), _key(call)
+    change = CHANGES.get(action)
+    if change is None:
+        raise Refusal("not-found", f"a rollout has no action {action}: it has {', '.join([*CHANGES, 'recall'])}")
+    request = await _request(call)
+    asked = await _asked(call, action, request)
+    for _ in range(_TRIES):
+        rollout = await call.client.of(FirmwareRollout).get(key)
+        if request.revision and rollout.status.revision != request.revision:
+            raise Refusal("conflict", f"revision {request.revision} is not the present one, {rollout.status.revision}")
+        try:
+            spec = change(rollout, Wish(batch=request.batch, request=asked.at.isoformat()))
+        except NotPossible as error:
+            raise Refusal("conflict", str(error)) from error
+        if spec is None:
+            return await _as_it_is(call, key)
+        patch = {"metadata": {"annotations": asked.annotation}, "spec": spec}
+        with suppress(Conflict):
+            await call.client.of(FirmwareRollout).patch(key, patch, resource_version=rollout.metadata.resource_version)
+            await _tell(call, rollout, asked)
+            return await _as_it_is(call, key)
+    raise Refusal("conflict", "others keep changing the rollout: try again")
+
+
+async def recall(call: Call) -> web.Response:
+    """Aborts it, and makes the rollout that takes devices back to what each ran before; to repeat it does no harm."""
+    key = _key(call)
+    asked = await _asked(call, "recall", await _request(call))
+    rollout = await call.client.of(FirmwareRollout).get(key)
+    if rollout.spec.recall is not None:
+        raise Refusal("conflict", f"rollout {key.name} is a recall itself: undo it with a rollout of your own")
+    if rollout.status.recall:
+        return await _as_it_is(call, Key(key.namespace, rollout.status.recall))
+    wanted = [_recall(rollout, name, asked) for name in recall_names(rollout)]
+    with suppress(AlreadyExists):  # nothing by halves: who may not make the recall must not abort the rollout either
+        await call.client.of(FirmwareRollout).create(wanted[0], dry_run=True)
+    with suppress(NotPossible):  # it has ended by itself
+        if (spec := abort(rollout, Wish())) is not None:
+            await call.client.of(FirmwareRollout).patch(
+                key, {"spec": spec}, resource_version=rollout.metadata.resource_version
+            )
+    for each in wanted:
+        try:
+            await call.client.of(FirmwareRollout).create(each)
+        except AlreadyExists:
+            there = await call.client.of(FirmwareRollout).get(each.key)
+            if there.spec.recall is None or there.spec.recall.uid != rollout.metadata.uid:
+                continue
+        else:
+            await _tell(call, rollout, asked)
+        return await _as_it_is(call, each.key)
+    raise Refusal("conflict", f"the names {' and '.join(recall_names(rollout))} are taken: delete one of them")
+
+
+def _recall(rollout: FirmwareRollout, name: str, asked: Asked) -> FirmwareRollout:
+    """The rollout of this name that takes another one back, with who asked for it."""
+    made = recall_of(rollout, name)
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, annotations=asked.annotation))
+
+
+async def make_plan(call: Call) -> web.Response:
+    """What a rollout with this spec would do to the fleet as it is now; it changes nothing."""
+    try:
+        request = msgspec.json.decode(await call.body(), type=PlanRequest)
+        spec = msgspec.convert(request.spec, FirmwareRolloutSpec)
+    except UNFIT as error:
+        raise Refusal(
+            "invalid", f"the body is no spec of a rollout: {error}", field_error("#/spec", str(error))
+        ) from error
+    found = plan(spec, await all_devices(call), call.shared.clock.now(), namespace=call.part("namespace"))
+    if found.problems:
+        errors = (field_error("#/spec", each) for each in found.problems)
+        raise Refusal("invalid", found.problems[0], *errors)
+    return answer(_plan(found))
+
+
+def _plan(found: Plan) -> RolloutPlan:
+    batches = tuple(
+        BatchPlan(
+            number=each.number,
+            name=each.name,
+            size=len(each.devices),
+            devices=each.devices[:_NAMED],
+            soak_seconds=each.soak_seconds,
+            success_percent=each.success_percent,
+            manual=each.manual,
+        )
+        for each in found.batches
+    )
+    return RolloutPlan(
+        total=found.total,
+        batches=batches,
+        excluded=dict(sorted(found.excluded.items())[:_NAMED]),
+        excluded_count=len(found.excluded),
+        current=len(found.current),
+        opens=found.opens,
+    )
+
+
+def _key(call: Call) -> Key:
+    return Key(call.part("namespace"), call.part("name"))
+
+
+async def _request(call: Call) -> ActionRequest:
+    if not call.request.can_read_body:
+        return ActionRequest()
+    try:
+        return msgspec.json.decode(await call.body() or b"{}", type=ActionRequest)
+    except UNFIT as error:
+        raise Refusal("invalid", f"the body must have batch, revision and reason only: {error}") from error
+
+
+async def _as_it_is(call: Call, key: Key) -> web.Response:
+    got = await call.exchange("GET", FirmwareRollout.kind.path(key.namespace, key.name))
+    found = shown(got.body)
+    return answer(found, status=202, headers=etag(found))
+
+
+async def _asked(call: Call, action: str, request: ActionRequest) -> Asked:
+    who = (await user_of(call)).name
+    return Asked(action=action, by=who, reason=request.reason, at=call.shared.clock.now())
+
+
+async def _tell(call: Call, rollout: FirmwareRollout, asked: Asked) -> None:
+    """Leaves an Event where the caller may: the annotation has it in any case."""
+    why = f": {asked.reason}" if asked.reason else ""
+    at = asked.at.replace(microsecond=0)
+    about = ObjectReference(
+        api_version=FirmwareRollout.kind.api_version,
+        kind=FirmwareRollout.kind.kind,
+        namespace=rollout.metadata.namespace,
+        name=rollout.metadata.name,
+        uid=rollout.metadata.uid,
+    )
+    event = Event(
+        metadata=ObjectMeta(generate_name=f"{rollout.metadata.name[:200]}.", namespace=rollout.metadata.namespace),
+        involved_object=about,
+        type="Normal",
+        reason=f"{asked.action.capitalize()}Requested",
+        message=f"{asked.by} asked for {asked.action}{why}"[:1024],
+        count=1,
+        first_timestamp=at,
+        last_timestamp=at,
+        source=EventSource(component="edgewright-console"),
+        reporting_component="edgewright-console",
+    )
+    with suppress(KubernetesError):
+        await call.client.of(Event).create(event)

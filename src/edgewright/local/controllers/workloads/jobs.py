@@ -1,0 +1,424 @@
+"""Runs Jobs: makes their Pods, counts how they end, tries again, gives up, and removes Jobs that are over for long.
+
+`add` registers the controller; `job_review` says how a Job stands, `missing` and `surplus` which Pods it wants. A Pod
+is counted in two steps with its finalizer between them, so that none is forgotten or counted twice, whenever we die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from edgewright.local.builtin.job import JOB_NAME
+from edgewright.local.controllers.resources import Pod
+from edgewright.local.controllers.workloads import names, readiness
+from edgewright.local.controllers.workloads import pods as podwork
+from edgewright.local.controllers.workloads.job_review import (
+    FAILURE_TARGET,
+    FAILURES,
+    IGNORED,
+    INDEX,
+    SUCCESS_CRITERIA,
+    TRACKING,
+    Review,
+    action,
+    failures_of,
+    index_of,
+    is_indexed,
+    review,
+    seconds_left,
+    written,
+)
+from edgewright.local.controllers.workloads.kinds import Job, JobCondition, JobStatus, UncountedPods
+from edgewright.runtime import (
+    DONE,
+    Change,
+    Clock,
+    For,
+    Key,
+    Manager,
+    Maps,
+    Owns,
+    RawObject,
+    Recorder,
+    Result,
+    requeue_after,
+)
+from edgewright.runtime.errors import NotFound
+from edgewright.runtime.predicates import anything
+
+OURS: Final = "kubernetes.io/job-controller"
+BURST: Final = 500
+_FIRST_DELAY, _MAX_DELAY = 10.0, 600.0
+_MAX_UNCOUNTED: Final = 500
+_BY_JOB: Final = "tracked Pods of a Job"
+
+
+def wanted_active(job: Job, found: Review) -> int:
+    """How many Pods should run now."""
+    if job.spec.suspend:
+        return 0
+    if job.spec.completions is None:
+        return len(found.active) if found.total_succeeded else job.spec.parallelism
+    open_ = job.spec.completions - found.total_succeeded - len(found.lost)
+    return max(0, min(open_, job.spec.parallelism))
+
+
+def surplus(job: Job, found: Review) -> list[Pod]:
+    """The Pods that run and should not: of an index twice, of an index that is done or not wanted, or too many."""
+    extra: list[Pod] = []
+    rest = found.active
+    if is_indexed(job):
+        seen: set[int] = set()
+        rest = []
+        ordered = sorted(found.active, key=lambda pod: (not pod.ready, pod.metadata.name))
+        for pod in ordered:
+            index = index_of(pod)
+            bad = index is None or index >= (job.spec.completions or 0) or index in found.done | found.lost
+            if bad or index in seen:
+                extra.append(pod)
+            else:
+                rest.append(pod)
+                seen.add(index or 0)
+    too_many = max(0, len(rest) - wanted_active(job, found))
+    extra += readiness.spared(rest, too_many)
+    return extra[:BURST]
+
+
+def missing(job: Job, found: Review) -> Sequence[int | None]:
+    """The indexes of the Pods that are to be made; None for each Pod of a Job without indexes."""
+    busy = len(found.active) + (found.terminating if job.spec.pod_replacement_policy == "Failed" else 0)
+    count = min(wanted_active(job, found) - busy, BURST)
+    if count <= 0:
+        return []
+    if not is_indexed(job):
+        return [None] * count
+    taken = {index_of(pod) for pod in found.active} | found.done | found.lost
+    return [index for index in range(job.spec.completions or 0) if index not in taken][:count]
+
+
+def body(job: Job, index: int | None, suffix: str, before: Pod | None = None) -> RawObject:
+    """The Pod of a Job; `before` is the failed Pod of the same index that it follows."""
+    template = job.spec.template
+    about = {**(template.get("metadata") or {})}
+    about["finalizers"] = [*(about.get("finalizers") or ()), TRACKING]
+    prefix = f"{job.metadata.name}-"
+    spec = template.get("spec") or {}
+    if index is not None:
+        prefix = f"{job.metadata.name}-{index}-"
+        about["labels"] = {**(about.get("labels") or {}), INDEX: str(index)}
+        about["annotations"] = {**(about.get("annotations") or {}), INDEX: str(index), **_tries(job, before)}
+        spec = {**spec, "hostname": f"{job.metadata.name}-{index}"}
+        for part in ("initContainers", "containers"):
+            if spec.get(part):
+                spec[part] = [_with_index(each) for each in spec[part]]
+    made = {"metadata": about, "spec": spec}
+    return podwork.made_of(job, made, names.generated(prefix, suffix), generateName=prefix)
+
+
+def _tries(job: Job, before: Pod | None) -> dict[str, str]:
+    if job.spec.backoff_limit_per_index is None:
+        return {}
+    ignored = int(before.metadata.annotations.get(IGNORED, "0")) if before else 0
+    counted = failures_of(before) if before else 0
+    if before is not None and action(job, before)[0] == "Ignore":
+        ignored += 1
+    elif before is not None:
+        counted += 1
+    return {FAILURES: str(counted), **({IGNORED: str(ignored)} if ignored else {})}
+
+
+def _with_index(container: RawObject) -> RawObject:
+    known = container.get("env") or []
+    if any(each["name"] == "JOB_COMPLETION_INDEX" for each in known):
+        return container
+    path = f"metadata.labels['{INDEX}']"
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    return {**container, "env": [*known, variable]}
+
+
+@dataclass
+class _Failures:
+    """How often in a row Pods of a Job failed, and when the last one did."""
+
+    count: int = 0
+    last: float = 0.0
+
+    def wait(self, now: float) -> float:
+        """How long nothing new is tried."""
+        if not self.count:
+            return 0.0
+        delay = min(_MAX_DELAY, _FIRST_DELAY * float(2 ** min(self.count - 1, 16)))
+        return max(0.0, self.last + delay - now)
+
+
+def add(manager: Manager, *, clock: Clock) -> Recorder:
+    """Registers the controller; what is returned sends its Events."""
+    recorder = Recorder(manager.client, "job-controller", clock=clock)
+    _Jobs(manager, recorder, clock).add()
+    return recorder
+
+
+def _job_of(pod: Pod) -> Iterable[Key]:
+    """The Job whose name a Pod with our finalizer bears."""
+    name = pod.metadata.labels.get(JOB_NAME, "")
+    return (Key(pod.metadata.namespace, name),) if name and TRACKING in pod.metadata.finalizers else ()
+
+
+class _Jobs:
+    def __init__(self, manager: Manager, recorder: Recorder, clock: Clock) -> None:
+        self._manager = manager
+        self._client = manager.client
+        self._recorder = recorder
+        self._clock = clock
+        self._jobs = manager.cache(Job)
+        self._jobs.add_index("namespace", lambda job: (job.metadata.namespace,))
+        self._work = podwork.PodWork(manager, recorder, clock)
+        self._pods = self._work.pods
+        self._pods.add_index(_BY_JOB, _job_of)
+        self._released: set[str] = set()  # uids of Pods whose finalizer has gone, and the cache does not know it yet
+        self._failures: dict[str, _Failures] = {}  # by uid
+        self._seen_failed: dict[str, set[str]] = {}
+        self._wrote: dict[Key, int] = {}  # the version that our last write made
+        self._pods.subscribe(self._seen)
+
+    def add(self) -> None:
+        self._manager.controller(
+            "jobs",
+            self._reconcile,
+            For(self._jobs, when=anything),
+            Owns(self._pods),
+            Maps(self._pods, _job_of),
+            workers=4,
+        )
+
+    def _seen(self, change: Change[Pod]) -> None:
+        if change.new is None or TRACKING not in change.new.metadata.finalizers:
+            self._released.discard(change.latest.metadata.uid)
+
+    async def _reconcile(self, key: Key) -> Result:
+        job = self._jobs.get(key)
+        if job is None:
+            self._wrote.pop(key, None)
+            await self._free(pod for pod in self._pods.by(_BY_JOB, key) if self._is_nobodys(pod))
+            return DONE
+        if job.spec.managed_by not in (None, OURS) or self._is_stale(job):
+            return DONE
+        if job.finished is not None:
+            return await self._finished(job)
+        pods = await self._work.claim(job, job.spec.selector, lambda: self._jobs.fetch(key), finalizer=TRACKING)
+        now = self._clock.now()
+        found = review(job, pods, self._released, now)
+        self._count_failures(job, found)
+        later = await self._manage(job, found)
+        await self._count(job, found)
+        left = seconds_left(job, now)
+        waits = [wait for wait in (later, left) if wait is not None and wait > 0]
+        return requeue_after(min(waits)) if waits else DONE
+
+    def _is_stale(self, job: Job) -> bool:
+        """Whether the cache does not show our last write yet; its news will bring another pass."""
+        version = job.metadata.resource_version
+        return version.isdecimal() and int(version) < self._wrote.get(job.key, 0)
+
+    async def _manage(self, job: Job, found: Review) -> float | None:
+        """Makes and deletes Pods; gives in how many seconds more are to be made."""
+        if job.deleting or not self._work.settled(job):
+            return None
+        if found.end is not None:
+            await self._delete(job, found, found.active)
+            return None
+        if extra := surplus(job, found):
+            await self._free(extra)  # first, for what was too many has not failed
+            await self._delete(job, found, extra)
+            return None
+        indexes = missing(job, found)
+        if not indexes:
+            return None
+        if job.spec.backoff_limit_per_index is None:
+            wait = self._failures.get(job.metadata.uid, _Failures()).wait(self._clock.elapsed())
+            if wait > 0:
+                return wait
+        bodies = [body(job, index, names.suffix(), found.kept.get(index or 0)) for index in indexes]
+        await self._work.make(job, bodies)
+        return None
+
+    async def _delete(self, job: Job, found: Review, pods: list[Pod]) -> None:
+        await self._work.delete(job, pods)
+        found.terminating += len(pods)
+        found.active = [pod for pod in found.active if pod not in pods]
+
+    def _count_failures(self, job: Job, found: Review) -> None:
+        """Failures in a row make the next try wait longer; a success ends the row."""
+        uid = job.metadata.uid
+        known = self._seen_failed.setdefault(uid, set())
+        fresh = {pod.metadata.uid for pod in found.failed} - known
+        known |= fresh
+        record = self._failures.setdefault(uid, _Failures())
+        if found.succeeded:
+            record.count = 0
+        if fresh:
+            record.count += len(fresh)
+            record.last = self._clock.elapsed()
+
+    async def _count(self, job: Job, found: Review) -> None:
+        """Notes who has ended, takes their finalizers, and counts them."""
+        before = job.status.uncounted_terminated_pods or UncountedPods()
+        uncounted = UncountedPods(
+            succeeded=tuple(dict.fromkeys((*before.succeeded, *_uids(found.succeeded))))[:_MAX_UNCOUNTED],
+            failed=tuple(dict.fromkeys((*before.failed, *_uids(found.failed))))[:_MAX_UNCOUNTED],
+        )
+        status = self._status(job, found)
+        # Those of whom the status has told before, and whose finalizer has gone, are counted now.
+        held = {*_uids(found.succeeded), *_uids(found.failed)}
+        status, left = _counted(job, status, uncounted, held, found)
+        ending = [
+            pod for pod in (*found.succeeded, *found.failed) if pod.metadata.uid in {*left.succeeded, *left.failed}
+        ]
+        if not ending:
+            await self._free(found.ignored)
+            await self._write(job, self._ended(job, status, found, left))
+            return
+        job = await self._write(job, msgspec.structs.replace(status, uncounted_terminated_pods=left))
+        await self._free((*ending, *found.ignored))
+        status, left = _counted(job, status, left, set(), found)
+        await self._write(job, self._ended(job, status, found, left))
+
+    def _status(self, job: Job, found: Review) -> JobStatus:
+        now = self._clock.now().replace(microsecond=0)
+        status, suspended = job.status, job.spec.suspend
+        start = status.start_time
+        conditions = status.conditions
+        known = next((each for each in conditions if each.type == "Suspended"), None)
+        if found.end is None and suspended and (known is None or known.status != "True"):
+            conditions = _told(conditions, _condition("Suspended", "JobSuspended", "Job suspended", now))
+            self._recorder.record(job, "Normal", "Suspended", "Job suspended")
+        elif found.end is None and not suspended and known is not None and known.status == "True":
+            resumed = _condition("Suspended", "JobResumed", "Job resumed", now, status="False")
+            conditions = _told(conditions, resumed)
+            self._recorder.record(job, "Normal", "Resumed", "Job resumed")
+            start = now
+        if start is None and not suspended:
+            start = now
+        if found.end is not None:
+            type_, reason, message = found.end
+            if job.condition(type_) is None:
+                conditions = _told(conditions, _condition(type_, reason, message, now))
+        return msgspec.structs.replace(
+            status,
+            start_time=start,
+            conditions=conditions,
+            active=len(found.active),
+            ready=found.ready,
+            terminating=found.terminating,
+            completed_indexes=written(found.done) if is_indexed(job) else "",
+            failed_indexes=written(found.lost) if job.spec.backoff_limit_per_index is not None else None,
+        )
+
+    def _ended(self, job: Job, status: JobStatus, found: Review, left: UncountedPods) -> JobStatus:
+        """The status, with the end of the Job in it once nothing of it runs any more."""
+        status = msgspec.structs.replace(status, uncounted_terminated_pods=left)
+        if found.end is None or found.active or found.terminating or left.succeeded or left.failed:
+            return status
+        now = self._clock.now().replace(microsecond=0)
+        type_, reason, message = found.end
+        last = _condition("Failed" if type_ == FAILURE_TARGET else "Complete", reason, message, now)
+        if type_ == SUCCESS_CRITERIA:
+            self._recorder.record(job, "Normal", "Completed", "Job completed")
+            status = msgspec.structs.replace(status, completion_time=now, start_time=status.start_time or now)
+        else:
+            self._recorder.record(job, "Warning", reason, message)
+        return msgspec.structs.replace(status, conditions=_told(status.conditions, last))
+
+    async def _write(self, job: Job, status: JobStatus) -> Job:
+        if status == job.status:
+            return job
+        after = await self._client.of(Job).write_status(job, status)
+        if after.metadata.resource_version.isdecimal():
+            self._wrote[job.key] = int(after.metadata.resource_version)
+        return after
+
+    async def _free(self, pods: Iterable[Pod]) -> None:
+        """Takes our finalizer off Pods."""
+        await asyncio.gather(*(self._free_one(pod) for pod in pods))
+
+    async def _free_one(self, pod: Pod) -> None:
+        if pod.metadata.uid in self._released:
+            return
+        left = [each for each in pod.metadata.finalizers if each != TRACKING]
+        with suppress(NotFound):
+            await self._client.of(Pod).patch(
+                pod.key, {"metadata": {"finalizers": left or None}}, resource_version=pod.metadata.resource_version
+            )
+            known = self._pods.get(pod.key)
+            if known is not None and known.metadata.uid == pod.metadata.uid:
+                self._released.add(pod.metadata.uid)
+
+    def _is_nobodys(self, pod: Pod) -> bool:
+        """Whether the Job that a Pod belonged to is gone, or has let it go."""
+        owner = podwork.controller_of(pod)
+        if owner is None or owner.kind != Job.kind.kind:
+            return True
+        job = self._jobs.get(Key(pod.metadata.namespace, owner.name))
+        return job is None or job.metadata.uid != owner.uid
+
+    async def _finished(self, job: Job) -> Result:
+        """What is left to do for a Job that is over: to let its last Pods go, and to remove it after its time."""
+        for known in (self._failures, self._seen_failed):
+            known.pop(job.metadata.uid, None)
+        await self._free(pod for pod in self._pods.by(_BY_JOB, job.key))
+        ttl, ended = job.spec.ttl_seconds_after_finished, job.finished
+        if ttl is None or job.deleting or ended is None or ended.last_transition_time is None:
+            return DONE
+        left = _until(ended.last_transition_time + timedelta(seconds=ttl), self._clock.now())
+        if left > 0:
+            return requeue_after(left)
+        with suppress(NotFound):
+            await self._client.of(Job).delete(
+                job.key,
+                uid=job.metadata.uid,
+                resource_version=job.metadata.resource_version,
+                propagation="Foreground",
+            )
+        return DONE
+
+
+def _until(moment: datetime, now: datetime) -> float:
+    return (moment - now).total_seconds()
+
+
+def _counted(
+    job: Job, status: JobStatus, uncounted: UncountedPods, held: set[str], found: Review
+) -> tuple[JobStatus, UncountedPods]:
+    """The status in which Pods without a finalizer are counted, and who is left."""
+    free_ok = [uid for uid in uncounted.succeeded if uid not in held]
+    free_bad = [uid for uid in uncounted.failed if uid not in held]
+    left = UncountedPods(
+        succeeded=tuple(uid for uid in uncounted.succeeded if uid in held),
+        failed=tuple(uid for uid in uncounted.failed if uid in held),
+    )
+    succeeded = len(found.done) if is_indexed(job) else status.succeeded + len(free_ok)
+    return msgspec.structs.replace(status, succeeded=succeeded, failed=status.failed + len(free_bad)), left
+
+
+def _condition(type_: str, reason: str, message: str, now: datetime, status: str = "True") -> JobCondition:
+    return JobCondition(
+        type=type_, status=status, reason=reason, message=message, last_transition_time=now, last_probe_time=now
+    )
+
+
+def _told(conditions: tuple[JobCondition, ...], new: JobCondition) -> tuple[JobCondition, ...]:
+    """The conditions with a new one in the place of the one of its type, or at the end."""
+    if any(each.type == new.type for each in conditions):
+        return tuple(new if each.type == new.type else each for each in conditions)
+    return (*conditions, new)
+
+
+def _uids(pods: Iterable[Pod]) -> list[str]:
+    return [pod.metadata.uid for pod in pods]

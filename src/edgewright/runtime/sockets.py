@@ -1,0 +1,44 @@
+"""Takes connections from a listening socket so that none is lost when the taking, or a handshake, is cut short.
+
+The ports that shake hands under limits of their own (`gateway.listener`, `local.serving.listener`) accept by it.
+asyncio's own way loses some: `sock_accept`, cancelled in the turn in which somebody came, forgets the connection, and
+`connect_accepted_socket`, cancelled before the first turn of its TLS, goes on with it as nobody's, on a descriptor that
+is somebody else's by then. So accepting can be cancelled at any time, and a handshake never is: `cut` ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from typing import Any
+
+
+async def accept(listening: socket.socket) -> tuple[socket.socket, Any]:
+    """The next connection and its address, as `socket.accept`; OSError where there is none to be had."""
+    while True:
+        await asyncio.sleep(0)  # many who come at once are not all served before anything else
+        try:
+            taken, address = listening.accept()
+        except BlockingIOError:
+            await readable(listening)
+        else:
+            taken.setblocking(False)
+            return taken, address
+
+
+async def readable(waited_for: socket.socket) -> None:
+    """Waits until something is there to be read or accepted, which stays where it is."""
+    loop, news = asyncio.get_running_loop(), asyncio.Event()
+    descriptor = waited_for.fileno()
+    loop.add_reader(descriptor, news.set)
+    try:
+        await news.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def cut(taken: socket.socket) -> None:
+    """Ends a connection for both sides; whoever reads from it, such as a handshake, is told so and closes it."""
+    with suppress(OSError):  # it is over already
+        taken.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,89 @@
+"""The console's page in a browser, as tests use it: signed in, accessible in both themes, on no other host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import ConsoleMessage, Page, expect
+
+from tests.acceptance.console_stage import ConsoleProcess
+from tests.browser.chromium import pages
+from tests.documents import ROOT
+
+AXE: Final = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+PATIENCE: Final = 120_000
+"""Milliseconds: a limit only ends what failed."""
+# Colours that are still changing are nobody's choice.
+SETTLED: Final = """async () => Promise.allSettled(document.getAnimations()
+  .filter((each) => each.effect.getTiming().iterations !== Infinity).map((each) => each.finished))"""
+VIOLATIONS: Final = "async () => (await axe.run()).violations"
+
+
+@contextmanager
+def opened(console: ConsoleProcess, profile: Path, *, token: str = "") -> Iterator[Page]:
+    """A browser that is signed in by the link, or with a token.
+
+    What a page asks of another host, or logs as an error, fails the test.
+    """
+    with pages(profile) as page:
+        page.set_default_timeout(PATIENCE)
+        expect.set_options(timeout=PATIENCE)
+        asked: list[str] = []
+        logged: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda said: logged.append(said.text) if is_fault(said) else None)
+        assert console.url
+        if token:
+            sign_in(page, console.url, token)
+        else:
+            page.goto(console.link)
+            page.wait_for_url(f"{console.url}/fleet")
+            expect(page.get_by_text("Signed in as")).to_be_visible()
+        yield page
+        assert [url for url in asked if not url.startswith(console.url)] == []
+        assert logged == []
+
+
+def sign_in(page: Page, url: str, token: str) -> None:
+    """Signs in with a token; who was signed in before is forgotten with the page."""
+    page.goto(f"{url}/fleet")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("Signed in as")).to_be_visible()
+
+
+def is_fault(said: ConsoleMessage) -> bool:
+    """Whether it is an error of the page: the browser also notes each answer that is not 2xx, and we want some."""
+    return said.type == "error" and not said.text.startswith("Failed to load resource")
+
+
+def go(page: Page, name: str) -> None:
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name=name, exact=True).click()
+
+
+def check_accessibility(page: Page) -> None:
+    """No rule of axe-core is broken, in the light and in the dark theme."""
+    for _ in range(2):
+        check_accessibility_once(page)
+        page.get_by_role("button", name=re.compile("(Dark|Light) theme")).click()
+
+
+def check_accessibility_once(page: Page) -> None:
+    """No rule of axe-core is broken as it is now."""
+    if not page.evaluate("typeof window.axe !== 'undefined'"):
+        page.evaluate(AXE.read_text())
+    page.evaluate(SETTLED)
+    found = page.evaluate(VIOLATIONS)
+    assert [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]] == []
+
+
+def take_picture(page: Page, name: str) -> None:
+    """What docs/pictures shows, as it is now; it is copied there by hand where the page has changed."""
+    page.evaluate(SETTLED)
+    folder = ROOT / "build" / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=folder / f"console-{name}.png")

@@ -1,0 +1,221 @@
+"""Random requests to the console by its own OpenAPI document, in front of both API servers.
+
+No answer is a server error, and each is one that the document tells of: its status, its media type, its headers, its
+body. `make soak SUITE=cluster MINUTES=10 ARGS="-k console_fuzzing"` asks for every operation on every kind at length;
+here it is a few times for the kinds that differ most. schemathesis makes the requests; what it makes is mostly
+nonsense, so most of them are steered to objects that may exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+
+from edgewright.console import Settings
+from edgewright.runtime import config
+from tests.acceptance import console_stage as stage
+from tests.cluster.rights_stage import KINDS
+from tests.cluster.rights_stage import SPECS as SPECS_OF_ALL
+from tests.harness import ApiServer, wait_until_async
+from tests.unit.cli.command import edgewright
+from tests.unit.console.consoles import HERE, PLENTY, Application, calling, in_front_of
+
+if TYPE_CHECKING:
+    import requests
+
+SEED = os.environ.get("EDGEWRIGHT_SEED", "1")
+NAMES = ("fuzz-a", "fuzz-b", "fuzz-c")
+FEW = ("devices", "flashjobs", stage.MINIMARTS)
+"""The kinds of the short run: in no namespace, of ours, and foreign."""
+SPECS = {kind: SPECS_OF_ALL[kind] for kind in (*FEW, "rollouts")}
+"""What objects of these kinds, and of the one that has actions, may be."""
+LABELS = {"fuzz": "made"}
+STREAM = "/api/v1/stream"
+SANE = {"dryRun", "fieldManager", "force", "limit", "of", "namespace", "groupBy", "propagationPolicy"}
+"""The query parameters that a steered request keeps: of selectors and places in lists nearly all are refused."""
+
+
+@dataclass
+class Run:
+    """What was asked and answered."""
+
+    url: str
+    token: str
+    namespace: str
+    examples: int
+    answers: Counter[int] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> float:
+        """The share of answers that are 2xx."""
+        fine = sum(count for status, count in self.answers.items() if 200 <= status < 300)
+        return fine / max(1, self.answers.total())
+
+
+def steered(case: Any, name: str, namespace: str) -> Any:
+    """The request about an object that may exist, with metadata that can be."""
+    parts = case.path_parameters or {}
+    wanted = {"name": name, "namespace": namespace, "problem": "forbidden", "kind": stage.MINIMARTS}
+    case.path_parameters = {each: wanted.get(each, value) for each, value in parts.items()}
+    case.query = {each: value for each, value in (case.query or {}).items() if each in SANE}
+    for each, value in (("of", stage.MINIMARTS), ("namespace", namespace)):
+        if each in case.query:
+            case.query[each] = value
+    case.headers = {each: value for each, value in (case.headers or {}).items() if each == "Idempotency-Key"}
+    if case.method == "DELETE" and name != NAMES[0]:
+        case.query["dryRun"] = "All"  # or soon there is nothing left to ask about
+    kind = case.operation.definition.raw["tags"][0]
+    if kind in SPECS and case.method in {"PUT", "POST"}:
+        named = {"name": name} if case.method == "PUT" else {"generateName": f"{name}-"}
+        case.body = {"metadata": {**named, "labels": LABELS}, "spec": SPECS[kind]}
+    elif case.method == "PATCH" and isinstance(case.body, dict):
+        case.body = {"metadata": {"labels": {"fuzz": name}}}
+    elif case.path.endswith("/rollouts/plan"):
+        case.body = {"spec": SPECS["rollouts"]}
+    return case
+
+
+def made(run: Run, session: requests.Session) -> None:
+    """Makes the objects that steered requests are about, where they are missing."""
+    for kind, spec in SPECS.items():
+        place = "/api/v1" if not KINDS[kind].namespaced else f"/api/v1/namespaces/{run.namespace}"
+        for name in NAMES:
+            headers = {"Authorization": f"Bearer {run.token}"}
+            url = f"{run.url}{place}/{kind}/{name}?force=true"
+            body = {"metadata": {"labels": LABELS}, "spec": spec}
+            session.put(url, json=body, headers=headers, timeout=120).raise_for_status()
+
+
+def ask(run: Run, session: requests.Session, operation: Any, seed: str) -> None:
+    """Asks for one operation a few times; what is not as the document has it is noted as a command for a shell."""
+    from schemathesis import checks
+
+    whole = [
+        checks.not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_headers_conformance,
+        checks.response_schema_conformance,
+    ]
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=run.examples,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+        database=None,
+    )
+    @hypothesis.given(case=operation.as_strategy(), name=st.sampled_from((*NAMES * 3, None)))
+    def once(case: Any, name: str | None) -> None:
+        asked = case if name is None else steered(case, name, run.namespace)
+        wanted = asked.as_transport_kwargs(base_url=run.url)
+        wanted["headers"]["Authorization"] = f"Bearer {run.token}"  # and not one that is made up
+        # ValueError: of requests, where something cannot be sent at all.
+        with suppress(ValueError), session.request(**wanted, stream=True, timeout=120) as answer:
+            run.answers[answer.status_code] += 1
+            if operation.path == STREAM and answer.status_code == 200:
+                return  # it does not end
+            try:
+                asked.validate_response(answer, checks=whole)
+            except* Exception as failures:
+                said = "; ".join(str(each) for each in failures.exceptions)
+                run.wrong.append(f"{said}: {answer.status_code} {answer.text[:300]}: {asked.as_curl_command()}")
+
+    once()
+
+
+def fuzz(run: Run, document: dict[str, Any], *, kinds: tuple[str, ...] = (), seed: str = SEED) -> None:
+    """Asks for every operation of the document, or for those on these kinds and on none."""
+    import requests
+    import schemathesis
+
+    with requests.Session() as session:
+        session.trust_env = False  # neither proxies nor credentials of the environment
+        for found in schemathesis.openapi.from_dict(document).get_all_operations():
+            operation = found.ok()
+            if not kinds or {"about", *kinds}.intersection(operation.definition.raw["tags"]):
+                made(run, session)
+                ask(run, session, operation, seed)
+    print(f"{run.answers.total()} requests, {run.good:.0%} of them 2xx: {dict(sorted(run.answers.items()))}")
+    assert not run.wrong, f"{len(run.wrong)} answers:\n" + "\n".join(run.wrong[:20])
+
+
+@pytest.fixture
+def token(api_server: ApiServer, namespace: str) -> Iterator[str]:
+    """The token of an administrator: of what nobody may do, nothing can be learnt."""
+    words = ("-n", namespace, "--kubeconfig", str(api_server.kubeconfig))
+    done = edgewright("token", "fuzzer", "--role", "admin", "-A", *words, timeout=180)
+    assert done.returncode == 0, done.stderr
+    yield done.stdout.strip()
+    edgewright("token", "fuzzer", "--revoke", *words, timeout=180)
+
+
+@asynccontextmanager
+async def console_of(server: ApiServer) -> AsyncIterator[str]:
+    """A console without limits of requests, and where it is."""
+    stage.install(server)
+    settings = Settings(gate=HERE, limits=PLENTY, page=Path("not built"))
+    async with in_front_of(config.load(kubeconfig=server.kubeconfig), settings) as (_, url):
+        yield url
+
+
+async def described(url: str, token: str) -> dict[str, Any]:
+    """The document, once the token's rights are known and the schemas are published."""
+    async with calling() as session:
+        caller = Application(url, session, token)
+
+        async def whole() -> dict[str, Any] | None:
+            listed = await caller("GET", f"/api/v1/{stage.MINIMARTS}")
+            document: dict[str, Any] = (await caller("GET", "/api/v1/openapi.json")).body
+            schemas = document.get("components", {}).get("schemas", {})
+            known = "spec" in schemas.get("Minimart.charts.samutup.com", {}).get("properties", {})
+            return document if listed.status == 200 and known else None
+
+        return await wait_until_async(whole, what="the API server knows the token and the kinds", interval=0.5)
+
+
+def removed(server: ApiServer) -> None:
+    """Takes away what requests have made where it is in no namespace."""
+    path = KINDS["devices"].path()
+    for each in server.request("GET", f"{path}?labelSelector=fuzz")["items"]:
+        server.request("DELETE", f"{path}/{each['metadata']['name']}")
+
+
+async def test_no_answer_is_a_server_error_or_one_that_the_document_does_not_tell_of(
+    api_server: ApiServer, namespace: str, token: str
+) -> None:
+    async with console_of(api_server) as url:
+        run = Run(url, token, namespace, examples=5)
+        await asyncio.to_thread(fuzz, run, await described(url, token), kinds=FEW)
+    removed(api_server)
+    assert run.good > 0.6, run.answers  # of what is refused at once, little is learnt
+
+
+@pytest.mark.soak
+async def test_the_same_at_length_for_every_kind_that_is_installed(
+    api_server: ApiServer, namespace: str, token: str
+) -> None:
+    until = time.monotonic() + 60 * float(os.environ.get("EDGEWRIGHT_MINUTES", "0")) / 2
+    async with console_of(api_server) as url:
+        document = await described(url, token)
+        for number in itertools.takewhile(lambda each: each == 0 or time.monotonic() < until, itertools.count()):
+            for kinds in (FEW, ()):
+                run = Run(url, token, namespace, examples=50)
+                await asyncio.to_thread(fuzz, run, document, kinds=kinds, seed=f"{SEED} {number}")
+                assert run.good > (0.6 if kinds else 0.2), run.answers
+    removed(api_server)

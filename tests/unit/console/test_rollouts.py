@@ -1,0 +1,159 @@
+"""Actions on rollouts, their plan, the fleet at a glance and keys that make a create repeatable, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewright.console.rollouts import ACTION_ANNOTATION
+from tests.unit.console.consoles import IN_DEFAULT, Portal, consoles, widget
+
+ROLLOUTS = "/api/v1/namespaces/default/rollouts"
+
+
+def rollout(name: str = "thermo", /, **spec: Any) -> dict[str, Any]:
+    given = {"firmware": "registry.example/thermo:2", "version": "2", "batches": [{"name": "canary", "size": 1}]}
+    return {"metadata": {"name": name}, "spec": {**given, **spec}}
+
+
+async def device(portal: Portal, name: str, *, version: str = "1", labels: dict[str, str] | None = None) -> None:
+    body = {"metadata": {"name": name, "labels": labels or {}}, "spec": {"type": "esp32s3", "endpoint": name}}
+    made = await portal("PUT", f"/api/v1/devices/{name}", body)
+    assert made.status == 201, made.body
+    path = f"/apis/edgewright.dev/v1alpha1/devices/{name}/status"
+    seen = {"status": {"version": version}}
+    told = await portal.api("PATCH", path, seen, media="application/merge-patch+json")
+    assert told.code == 200, told.body
+
+
+async def test_an_action_changes_the_spec_and_says_who_and_why(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        await portal("PUT", f"{ROLLOUTS}/thermo", rollout())
+        done = await portal("POST", f"{ROLLOUTS}/thermo/pause", {"reason": "a holiday"})
+        assert (done.status, done.body["spec"]["paused"]) == (202, True), done.body
+        said = json.loads(done.body["metadata"]["annotations"][ACTION_ANNOTATION])
+        assert (said["action"], said["reason"]) == ("pause", "a holiday")
+        assert said["by"]
+        again = await portal("POST", f"{ROLLOUTS}/thermo/pause")
+        assert (again.status, again.headers["ETag"]) == (202, done.headers["ETag"])
+        gone_on = await portal("POST", f"{ROLLOUTS}/thermo/resume", {})
+        assert "paused" not in gone_on.body["spec"]
+        events = (await portal.api("GET", "/api/v1/namespaces/default/events")).body["items"]
+        assert {each["reason"] for each in events} == {"PauseRequested", "ResumeRequested"}
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "status", "told"),
+    [
+        ("approve", {}, 409, "no batch of rollout thermo waits for approval"),
+        ("approve", {"batch": "other"}, 409, "rollout thermo has no batch other: it has canary"),
+        ("approve", {"batch": "canary"}, 202, ""),
+        ("pause", {"revision": 7}, 409, "revision 7 is not the present one"),
+        ("pause", {"why": "x"}, 422, "batch, revision and reason"),
+        ("explode", {}, 404, "a rollout has no action explode"),
+    ],
+)
+async def test_an_action_that_makes_no_sense_is_refused_with_the_reason(
+    tmp_path: Path, action: str, body: dict[str, Any], status: int, told: str
+) -> None:
+    async with consoles(tmp_path) as portal:
+        await portal("PUT", f"{ROLLOUTS}/thermo", rollout())
+        done = await portal("POST", f"{ROLLOUTS}/thermo/{action}", body)
+        assert done.status == status, done.body
+        assert told in done.body.get("detail", "")
+
+
+async def test_what_was_aborted_cannot_be_resumed(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        await portal("PUT", f"{ROLLOUTS}/thermo", rollout())
+        assert (await portal("POST", f"{ROLLOUTS}/thermo/abort")).body["spec"]["aborted"] is True
+        refused = await portal("POST", f"{ROLLOUTS}/thermo/resume")
+        assert (refused.status, refused.body["type"]) == (409, "/api/v1/problems/conflict")
+
+
+async def test_a_recall_is_a_rollout_of_its_own_and_is_made_once(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        made = await portal("PUT", f"{ROLLOUTS}/thermo", rollout())
+        first = await portal("POST", f"{ROLLOUTS}/thermo/recall", {"reason": "it overheats"})
+        assert first.status == 202, first.body
+        assert first.body["spec"]["recall"] == {"name": "thermo", "uid": made.body["metadata"]["uid"]}
+        assert (await portal("GET", f"{ROLLOUTS}/thermo")).body["spec"]["aborted"] is True
+        again = await portal("POST", f"{ROLLOUTS}/thermo/recall")
+        assert again.body["metadata"]["uid"] == first.body["metadata"]["uid"]
+        name = first.body["metadata"]["name"]
+        assert (await portal("POST", f"{ROLLOUTS}/{name}/recall")).status == 409
+
+
+async def test_a_plan_tells_the_batches_and_changes_nothing(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        for name in ("a", "b", "c"):
+            await device(portal, name)
+        spec = rollout(exclude={"names": ["c"]})["spec"]
+        found = await portal("POST", f"{ROLLOUTS}/plan", {"spec": spec})
+        assert found.status == 200, found.body
+        assert [(each["name"], each["size"]) for each in found.body["batches"]] == [("canary", 1), ("rest", 1)]
+        assert found.body["excluded"] == {"c": "spec.exclude names it"}
+        assert (await portal("GET", ROLLOUTS)).body["items"] == []
+        wrong = await portal("POST", f"{ROLLOUTS}/plan", {"spec": {"batchSize": "many"}})
+        assert (wrong.status, wrong.pointers) == (422, ["#/spec"])
+
+
+async def test_the_fleet_is_counted_by_state_version_and_label(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        await device(portal, "a", version="1", labels={"site": "north"})
+        await device(portal, "b", version="2", labels={"site": "north"})
+        await device(portal, "c", version="2")
+        found = (await portal("GET", "/api/v1/fleet?groupBy=site")).body
+        assert (found["total"], found["states"]["ok"], found["versions"]) == (3, 3, {"2": 2, "1": 1})
+        assert [(each["name"], each["total"]) for each in found["groups"]] == [("(none)", 1), ("north", 2)]
+        assert found["freeze"] is None
+        body = {"spec": {"frozen": True, "reason": "a storm", "by": "ops"}}
+        assert (await portal("PUT", "/api/v1/fleets/fleet", body)).status == 201
+        assert (await portal("GET", "/api/v1/fleet")).body["freeze"]["reason"] == "a storm"
+
+
+async def test_a_device_tells_its_history(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        await device(portal, "a")
+        found = await portal("GET", "/api/v1/devices/a/history")
+        assert (found.status, found.body) == (200, {"flashes": [], "log": []})
+        assert (await portal("GET", "/api/v1/devices/none/history")).status == 404
+
+
+async def test_a_device_says_why_it_is_not_updated(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        await device(portal, "a")
+        alone = await portal("GET", "/api/v1/devices/a/why")
+        assert alone.status == 200, alone.body
+        assert "a is in no rollout and in no FlashJob" in alone.body["sentence"]
+        await portal("PUT", f"{ROLLOUTS}/thermo", rollout(paused=True))
+        assert "rollout thermo is paused" in (await portal("GET", "/api/v1/devices/a/why")).body["sentence"]
+        elsewhere = await portal("GET", "/api/v1/devices/a/why?namespace=other")
+        assert "in no rollout" in elsewhere.body["sentence"]
+        assert (await portal("GET", "/api/v1/devices/none/why")).status == 404
+
+
+async def test_the_same_key_makes_one_object_and_another_body_is_refused(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        body = {**widget(), "metadata": {"generateName": "order-"}}
+        first = await portal("POST", IN_DEFAULT, body, Idempotency_Key="42")
+        again = await portal("POST", IN_DEFAULT, body, Idempotency_Key="42")
+        assert (first.status, again.status) == (201, 201), again.body
+        assert first.body["metadata"]["uid"] == again.body["metadata"]["uid"]
+        assert first.body["metadata"]["name"].startswith("order-")
+        assert "Idempotency-Replayed" not in first.headers
+        assert again.headers["Idempotency-Replayed"] == "true"
+        other = await portal("POST", IN_DEFAULT, {**body, "spec": {"size": 9}}, Idempotency_Key="42")
+        assert (other.status, other.body["type"]) == (422, "/api/v1/problems/invalid")
+        assert (await portal("POST", IN_DEFAULT, body, Idempotency_Key="43")).body["metadata"]["uid"] != (
+            first.body["metadata"]["uid"]
+        )
+
+
+async def test_the_plural_leads_to_rollouts_too(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        assert (await portal("GET", "/api/v1/firmwarerollouts")).status == 200
+        assert (await portal("GET", "/api/v1/rollouts")).status == 200

@@ -1,0 +1,134 @@
+// The same thing as a command, for people who go on in a terminal: lists, objects, actions and changes. Pure.
+import { stringify } from "yaml";
+
+import type { Obj, Rollout } from "../api/types";
+import type { Action } from "./consequences";
+
+export type Commands = Record<string, string>;
+
+export interface Subject {
+  resource: string;
+  /** The name that kubectl knows it by: plural and group. */
+  kubectl: string;
+  /** Whether the kind is in namespaces. */
+  namespaced: boolean;
+  namespace?: string;
+  name?: string;
+  /** Only objects with these labels. */
+  labels?: string;
+}
+
+export const ROLLOUTS = { resource: "rollouts", kubectl: "firmwarerollouts.edgewright.dev", namespaced: true };
+export const DEVICES = { resource: "devices", kubectl: "devices.edgewright.dev", namespaced: false };
+
+const ENDED = ["Completed", "Failed", "Aborted", "Recalled"];
+const AUTHORIZED = `-H "Authorization: Bearer $TOKEN"`;
+const JSON_BODY = `-H 'Content-Type: application/json'`;
+
+/** What kubectl calls a kind: plural and group. */
+export function kubectlName({ name, apiVersion = "" }: { name: string; apiVersion?: string }): string {
+  const group = apiVersion.split("/")[0] ?? "";
+  const plural = name === ROLLOUTS.resource ? "firmwarerollouts" : name.split(".")[0]!;
+  return group ? `${plural}.${group}` : plural;
+}
+
+/** A word that a shell takes as one. */
+export function quoted(word: string): string {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** How to read it with kubectl, curl and, for kinds of ours, edgewright. */
+export function commandsFor(subject: Subject, origin: string): Commands {
+  const { resource, kubectl, name, labels } = subject;
+  const where = scope(subject);
+  const chosen = labels && !name ? ` -l ${quoted(labels)}` : "";
+  const query = labels && !name ? `?labelSelector=${encodeURIComponent(labels)}` : "";
+  const found: Commands = {
+    kubectl: `kubectl get ${kubectl}${name ? ` ${quoted(name)} -o yaml` : ""}${where}${chosen}`,
+    curl: `curl ${AUTHORIZED} ${quoted(origin + path(subject) + query)}`,
+  };
+  const own = {
+    rollouts: `${name ? `rollout get ${quoted(name)}` : "rollout list"}${where}`,
+    devices: name ? `devices show ${quoted(name)}` : `devices list${chosen}`,
+  };
+  const command = own[resource as keyof typeof own];
+  return command ? { ...found, edgewright: `edgewright ${command}` } : found;
+}
+
+/** An action on a rollout. `now` makes a request that was never there before. */
+export function actionCommands(action: Action, rollout: Rollout, reason: string, origin: string, now: string): Commands {
+  const { namespace = "", name } = rollout.metadata;
+  const subject = { ...ROLLOUTS, namespace, name };
+  const yes = action === "abort" || action === "recall" ? " --yes" : "";
+  return {
+    kubectl: action === "recall" ? recallCommand(rollout) : patchCommand(subject, { spec: specOf(action, rollout, now) }),
+    curl: `curl -X POST ${AUTHORIZED} ${JSON_BODY} -d ${quoted(JSON.stringify(reason ? { reason } : {}))} ${quoted(`${origin}${path(subject)}/${action}`)}`,
+    edgewright: `edgewright rollout ${action} ${quoted(name)} -n ${quoted(namespace)}${yes}`,
+  };
+}
+
+/** What an action changes in the spec: the same as the server does. */
+function specOf(action: Action, rollout: Rollout, now: string): Record<string, unknown> {
+  switch (action) {
+    case "pause":
+      return { paused: true };
+    case "resume":
+      return { paused: null, resumeRequest: now };
+    case "retry":
+      return { paused: null, resumeRequest: now, retryRequest: now };
+    case "approve": {
+      const waits = rollout.status?.batches?.find((each) => each.phase === "AwaitingApproval")?.name ?? "";
+      return { approvals: [...(rollout.spec.approvals ?? []), waits] };
+    }
+    default:
+      return { aborted: true };
+  }
+}
+
+function recallCommand(rollout: Rollout): string {
+  const { namespace = "", name, uid } = rollout.metadata;
+  const made = { apiVersion: rollout.apiVersion, kind: rollout.kind, metadata: { name: `${name}-recall` }, spec: { recall: { name, uid } } };
+  const create = `kubectl create -n ${quoted(namespace)} -f - <<'EOF'\n${stringify(made)}EOF`;
+  return ENDED.includes(rollout.status?.phase ?? "")
+    ? create
+    : `${patchCommand({ ...ROLLOUTS, namespace, name }, { spec: { aborted: true } })} &&\n${create}`;
+}
+
+/** To make an object. */
+export function createCommands(subject: Subject, object: Obj, origin: string): Commands {
+  const namespace = subject.namespaced ? object.metadata.namespace : undefined;
+  return {
+    kubectl: `kubectl create -f - <<'EOF'\n${stringify(object)}EOF`,
+    curl: `curl -X POST ${AUTHORIZED} ${JSON_BODY} -d ${quoted(JSON.stringify(object))} ${quoted(origin + path({ ...subject, namespace, name: undefined }))}`,
+  };
+}
+
+/** To change an object by a merge patch. */
+export function changeCommands(subject: Subject, patch: unknown, origin: string): Commands {
+  return {
+    kubectl: patchCommand(subject, patch),
+    curl: `curl -X PATCH ${AUTHORIZED} -H 'Content-Type: application/merge-patch+json' -d ${quoted(JSON.stringify(patch))} ${quoted(origin + path(subject))}`,
+  };
+}
+
+/** To delete an object. */
+export function deleteCommands(subject: Subject, origin: string): Commands {
+  const name = quoted(subject.name ?? "");
+  const found: Commands = {
+    kubectl: `kubectl delete ${subject.kubectl} ${name}${scope(subject)}`,
+    curl: `curl -X DELETE ${AUTHORIZED} ${quoted(origin + path(subject))}`,
+  };
+  return subject.resource === "rollouts" ? { ...found, edgewright: `edgewright rollout delete ${name}${scope(subject)} --yes` } : found;
+}
+
+function patchCommand(subject: Subject, patch: unknown): string {
+  return `kubectl patch ${subject.kubectl} ${quoted(subject.name ?? "")}${scope(subject)} --type merge -p ${quoted(JSON.stringify(patch))}`;
+}
+
+function scope({ namespaced, namespace, name }: Subject): string {
+  return namespace ? ` -n ${quoted(namespace)}` : namespaced && !name ? " -A" : "";
+}
+
+function path({ resource, namespace, name }: Subject): string {
+  return `/api/v1${namespace ? `/namespaces/${namespace}` : ""}/${resource}${name ? `/${name}` : ""}`;
+}

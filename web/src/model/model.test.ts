@@ -1,0 +1,127 @@
+import { expect, test } from "vitest";
+
+import type { Counts, Device, Rollout } from "../api/types";
+import { shares } from "../parts/bar";
+import { DEVICES, ROLLOUTS, actionCommands, changeCommands, commandsFor, createCommands, deleteCommands, kubectlName, quoted } from "./commands";
+import { type Action, consequence, deletion } from "./consequences";
+import { diff } from "./diff";
+import { EMPTY, labelsOf, rolloutOf } from "./new-rollout";
+import { actionsFor, phaseColour, stateOf } from "./states";
+import { ago } from "./time";
+
+const device = (status: Device["status"]): Device => ({
+  apiVersion: "edgewright.dev/v1alpha1",
+  kind: "Device",
+  metadata: { name: "a" },
+  spec: {},
+  status,
+});
+
+test.each([
+  [{}, "ok"],
+  [{ claim: { job: { namespace: "n", name: "j" }, attempt: 1 }, lastFlash: { outcome: "failed" } }, "updating"],
+  [{ conditions: [{ type: "Quarantined", status: "True" }] }, "quarantined"],
+  [{ lastFlash: { outcome: "refused" } }, "failed"],
+  [{ lastFlash: { outcome: "already-current" } }, "ok"],
+  [{ conditions: [{ type: "Stale", status: "True" }] }, "unreachable"],
+])("%j is %s", (status, state) => {
+  expect(stateOf(device(status))).toBe(state);
+});
+
+test("a rollout that waits for approval can be approved, one that has ended only taken back", () => {
+  expect(actionsFor("Waiting", false, true)).toEqual(["approve", "pause", "abort", "recall"]);
+  expect(actionsFor("Paused", true, false)).toEqual(["resume", "retry", "abort", "recall"]);
+  expect(actionsFor("Aborted", false, false)).toEqual(["recall"]);
+  expect(phaseColour("Failed")).toBe("red");
+});
+
+test("a diff keeps what is common", () => {
+  const lines = diff("a\nb\nc\nd", "a\nx\nc\nd\ne");
+  expect(lines.map((each) => each.sign + each.text)).toEqual([" a", "-b", "+x", " c", " d", "+e"]);
+  expect(diff("a", "a")).toEqual([{ sign: " ", text: "a" }]);
+});
+
+test("a form becomes what is declared, and nothing that was left empty", () => {
+  const made = rolloutOf({ ...EMPTY, name: "r", firmware: "f", version: "2", labels: "site=north, tier", manual: true });
+  expect(made.spec).toEqual({
+    selector: { labels: { matchLabels: { site: "north", tier: "" } } },
+    firmware: "f",
+    version: "2",
+    batches: [{ name: "canary", size: 1, soakSeconds: 60, gate: { approval: "manual" } }],
+    stop: [{ threshold: 1, action: "pause" }],
+  });
+  expect(rolloutOf({ ...EMPTY, canary: "0", stop: "" }).spec).toEqual({ firmware: "", version: "" });
+  expect(labelsOf("")).toEqual({});
+});
+
+const ROLLOUT: Rollout = {
+  apiVersion: "edgewright.dev/v1alpha1",
+  kind: "FirmwareRollout",
+  metadata: { name: "r", namespace: "n", uid: "u" },
+  spec: { approvals: ["a"] },
+  status: {
+    phase: "Waiting",
+    counts: { total: 9, succeeded: 1, current: 0, failed: 1, flashing: 2, waiting: 5, regressed: 0 } as Counts,
+    batches: [
+      { number: 1, name: "canary", phase: "AwaitingApproval", size: 1 },
+      { number: 2, name: "rest", phase: "Pending", size: 8 },
+    ],
+  },
+};
+
+test("commands can be pasted into a shell", () => {
+  expect(quoted("it's")).toBe(`'it'\\''s'`);
+  expect(commandsFor({ ...ROLLOUTS, namespace: "n", name: "r" }, "http://c")).toEqual({
+    kubectl: "kubectl get firmwarerollouts.edgewright.dev r -o yaml -n n",
+    curl: 'curl -H "Authorization: Bearer $TOKEN" http://c/api/v1/namespaces/n/rollouts/r',
+    edgewright: "edgewright rollout get r -n n",
+  });
+  expect(commandsFor(ROLLOUTS, "http://c").edgewright).toBe("edgewright rollout list -A");
+  expect(commandsFor({ ...DEVICES, labels: "site=a" }, "http://c")).toEqual({
+    kubectl: "kubectl get devices.edgewright.dev -l site=a",
+    curl: `curl -H "Authorization: Bearer $TOKEN" 'http://c/api/v1/devices?labelSelector=site%3Da'`,
+    edgewright: "edgewright devices list -l site=a",
+  });
+  expect(kubectlName({ name: "stalls.market.example.com", apiVersion: "market.example.com/v1" })).toBe("stalls.market.example.com");
+});
+
+test.each<[Action, string]>([
+  ["pause", '{"spec":{"paused":true}}'],
+  ["abort", '{"spec":{"aborted":true}}'],
+  ["approve", '{"spec":{"approvals":["a","canary"]}}'],
+  ["resume", '{"spec":{"paused":null,"resumeRequest":"now"}}'],
+  ["retry", '{"spec":{"paused":null,"resumeRequest":"now","retryRequest":"now"}}'],
+])("%s as kubectl is the patch that the server makes", (action, patch) => {
+  const found = actionCommands(action, ROLLOUT, "", "http://c", "now");
+  expect(found.kubectl).toBe(`kubectl patch firmwarerollouts.edgewright.dev r -n n --type merge -p '${patch}'`);
+  expect(found.edgewright).toContain(`edgewright rollout ${action} r -n n`);
+});
+
+test("a recall of a rollout under way aborts it first", () => {
+  const found = actionCommands("recall", ROLLOUT, "it's bad", "http://c", "now");
+  expect(found.kubectl).toMatch(/^kubectl patch .*aborted.* &&\nkubectl create -n n -f - <<'EOF'\n/);
+  expect(found.curl).toContain(`-d '{"reason":"it'\\''s bad"}' http://c/api/v1/namespaces/n/rollouts/r/recall`);
+});
+
+test("an object is made, changed and deleted by commands too", () => {
+  const subject = { resource: "rollouts", kubectl: "firmwarerollouts.edgewright.dev", namespaced: true, namespace: "n", name: "r" };
+  expect(createCommands(subject, ROLLOUT, "http://c").curl).toMatch(/^curl -X POST .* http:\/\/c\/api\/v1\/namespaces\/n\/rollouts$/);
+  expect(changeCommands(subject, { a: 1 }, "http://c").kubectl).toContain(`--type merge -p '{"a":1}'`);
+  expect(deleteCommands(subject, "http://c").edgewright).toBe("edgewright rollout delete r -n n --yes");
+});
+
+test("what an action does is said in numbers", () => {
+  expect(consequence("abort", ROLLOUT)).toBe("2 finish, 5 will not start. This is for good.");
+  expect(consequence("retry", ROLLOUT)).toBe("1 failed device is tried once more.");
+  expect(consequence("approve", ROLLOUT)).toBe("After canary comes rest: 8 devices.");
+  expect(consequence("resume", ROLLOUT)).toContain("5 devices may start");
+  expect(deletion(ROLLOUT)[0]).toBe("2 devices are being flashed, 5 will not start.");
+  expect(deletion({ ...ROLLOUT, kind: "Other", metadata: { name: "o", finalizers: ["f"] } })[0]).toBe("It goes once 1 finalizer is done.");
+});
+
+test("what is too much for a bar is added up, and ages are short", () => {
+  const many = Object.fromEntries([..."abcdefghij"].map((name, at) => [name, 10 - at]));
+  expect(shares(many).at(-1)).toEqual(["…", 6]);
+  expect(ago("2026-01-01T00:00:00Z", new Date("2026-01-03T01:00:00Z"))).toBe("2d");
+  expect(ago(null, new Date())).toBe("");
+});

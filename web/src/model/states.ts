@@ -1,0 +1,59 @@
+// Where things stand, as the page names and colours them: never by colour alone. Pure.
+import type { Device } from "../api/types";
+
+export type Colour = "green" | "red" | "orange" | "blue" | "grey" | "purple";
+
+export const STATES = ["failed", "quarantined", "unreachable", "updating", "ok"] as const;
+export type DeviceState = (typeof STATES)[number];
+
+const GOOD = new Set(["succeeded", "already-current"]);
+
+/** Where a device stands; the same rule as the server's for counts. */
+export function stateOf(device: Device): DeviceState {
+  const status = device.status ?? {};
+  const holds = (type: string) => (status.conditions ?? []).some((each) => each.type === type && each.status === "True");
+  if (status.claim) {
+    return "updating";
+  }
+  if (holds("Quarantined")) {
+    return "quarantined";
+  }
+  if (status.lastFlash?.outcome && !GOOD.has(status.lastFlash.outcome)) {
+    return "failed";
+  }
+  return holds("Stale") ? "unreachable" : "ok";
+}
+
+export const STATE_COLOUR: Record<string, Colour> = {
+  failed: "red",
+  quarantined: "purple",
+  unreachable: "orange",
+  updating: "blue",
+  ok: "green",
+};
+
+/** The colour of a rollout's or a batch's phase. */
+export function phaseColour(phase: string): Colour {
+  if (["Completed", "Passed", "Deployed", "Running", "Ready"].includes(phase)) {
+    return "green";
+  }
+  if (["Failed", "Aborted", "Recalled"].includes(phase)) {
+    return "red";
+  }
+  if (["Paused", "Waiting", "AwaitingApproval"].includes(phase)) {
+    return "orange";
+  }
+  return ["Progressing", "Soaking", "InProgress"].includes(phase) ? "blue" : "grey";
+}
+
+/** What may be done with a rollout in this phase; the server decides in the end. */
+export function actionsFor(phase: string, paused: boolean, awaiting: boolean): string[] {
+  if (["Completed"].includes(phase)) {
+    return ["recall", "retry"];
+  }
+  if (["Aborted", "Recalled"].includes(phase)) {
+    return ["recall"];
+  }
+  const found = paused || phase === "Paused" || phase === "Failed" ? ["resume", "retry"] : ["pause"];
+  return [...(awaiting ? ["approve"] : []), ...found, "abort", "recall"];
+}

@@ -1,0 +1,132 @@
+// One device: what it runs and how that is known, what was done to it, and its YAML.
+import {
+  Alert,
+  DescriptionList,
+  DescriptionListDescription,
+  DescriptionListGroup,
+  DescriptionListTerm,
+  PageSection,
+  Title,
+} from "@patternfly/react-core";
+import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
+import { useQuery } from "@tanstack/react-query";
+import type { ReactElement, ReactNode } from "react";
+import { useParams } from "react-router";
+import { stringify } from "yaml";
+
+import { api, pathOf } from "../api/client";
+import { useLive } from "../api/live";
+import type { Device, Flash } from "../api/types";
+import { DEVICES, commandsFor } from "../model/commands";
+import { stateOf } from "../model/states";
+import { text } from "../model/text";
+import { ago, moment } from "../model/time";
+import { CopyAs } from "../parts/copy-as";
+import { Failure, LiveView, Loading, Nothing, StateLabel } from "../parts/state";
+
+export function DevicePage(): ReactElement {
+  const { name = "" } = useParams();
+  const live = useLive<Device>(`of=devices&name=${encodeURIComponent(name)}`);
+  return (
+    <PageSection><div className="ew-page">
+      <Title headingLevel="h1">{name}</Title>
+      <LiveView live={live}>{(found) => (found[0] ? <Details device={found[0]} /> : <Nothing title={text.devices.empty} />)}</LiveView>
+    </div></PageSection>
+  );
+}
+
+function Details({ device }: { device: Device }): ReactElement {
+  const { spec, status } = device;
+  const rows: [string, ReactNode][] = [
+    [text.state, <StateLabel key="state" state={stateOf(device)} />],
+    [text.device.proven, status?.firmware ? `${status.firmware.version} (${status.firmware.reference})` : "–"],
+    [text.device.says, status?.version ?? "–"],
+    [text.device.type, spec.type || "–"],
+    [text.device.endpoint, spec.endpoint || "–"],
+    [text.device.lastSeen, ago(status?.lastSeen, new Date()) || "–"],
+  ];
+  if (status?.claim) {
+    rows.push([text.device.job, `${status.claim.job.namespace}/${status.claim.job.name}`]);
+  }
+  return (
+    <div className="ew-stack">
+      <DescriptionList isHorizontal>
+        {rows.map(([term, told]) => (
+          <DescriptionListGroup key={term}>
+            <DescriptionListTerm>{term}</DescriptionListTerm>
+            <DescriptionListDescription>{told}</DescriptionListDescription>
+          </DescriptionListGroup>
+        ))}
+      </DescriptionList>
+      <Why device={device} />
+      <History device={device} />
+      <Title headingLevel="h2">{text.device.yaml}</Title>
+      <pre className="ew-diff">{stringify(device)}</pre>
+      <CopyAs
+        commands={commandsFor(
+          { ...DEVICES, name: device.metadata.name },
+          window.location.origin,
+        )}
+      />
+    </div>
+  );
+}
+
+/** Why it is not updated, and what would change that: the server's one sentence. */
+function Why({ device }: { device: Device }): ReactElement {
+  const name = device.metadata.name;
+  const why = useQuery({
+    queryKey: ["why", name, device.metadata.resourceVersion],
+    queryFn: () => api<{ sentence: string }>("GET", `${pathOf("devices", undefined, name)}/why`),
+    placeholderData: (before) => before,
+    refetchInterval: 10_000,
+  });
+  if (why.error) {
+    return <Failure error={why.error} />;
+  }
+  return <Alert component="p" variant="info" isInline title={why.data?.sentence ?? text.loading} />;
+}
+
+function History({ device }: { device: Device }): ReactElement {
+  const name = device.metadata.name;
+  const history = useQuery({
+    queryKey: ["history", name, device.metadata.resourceVersion],
+    queryFn: () => api<{ flashes: Flash[]; log: string[] }>("GET", `${pathOf("devices", undefined, name)}/history`),
+    placeholderData: (before) => before,
+  });
+  return (
+    <section aria-label={text.device.history}>
+      <Title headingLevel="h2">{text.device.history}</Title>
+      {history.isPending ? <Loading /> : history.error ? <Failure error={history.error} /> : null}
+      {history.data?.flashes.length === 0 ? <p>{text.device.none}</p> : null}
+      {history.data?.flashes.length ? (
+        <Table variant="compact" aria-label={text.device.history}>
+          <Thead>
+            <Tr>
+              {[text.time, text.outcome, text.version, text.attempts, text.message].map((each) => (
+                <Th key={each} modifier="fitContent">{each}</Th>
+              ))}
+            </Tr>
+          </Thead>
+          <Tbody>
+            {history.data.flashes.map((each) => (
+              <Tr key={each.job + (each.ended ?? "")}>
+                <Td>{moment(each.ended)}</Td>
+                <Td>{each.outcome}</Td>
+                <Td>{each.before ? `${each.before} → ${each.version}` : each.version}</Td>
+                <Td>{each.attempts}</Td>
+                <Td className="ew-wrap">{each.message}</Td>
+              </Tr>
+            ))}
+          </Tbody>
+        </Table>
+      ) : null}
+      {history.data?.log.length ? (
+        <>
+          <Title headingLevel="h3">{text.device.log}</Title>
+          <pre className="ew-diff">{history.data.log.join("\n")}</pre>
+        </>
+      ) : null}
+    </section>
+  );
+}

@@ -1,0 +1,80 @@
+// One object of any kind: where it stands, a form made from its schema or YAML, and a new one in the same way.
+import { Alert, PageSection, Title } from "@patternfly/react-core";
+import { useQuery } from "@tanstack/react-query";
+import { type ReactElement, useState } from "react";
+import { useNavigate, useParams } from "react-router";
+
+import { api, pathOf } from "../api/client";
+import type { KindSchema, Obj } from "../api/types";
+import { commandsFor, kubectlName } from "../model/commands";
+import { text } from "../model/text";
+import { CopyAs } from "../parts/copy-as";
+import { Editor } from "../parts/editor";
+import { MaskedYaml } from "../parts/secrets";
+import { Failure, Loading, PhaseLabel } from "../parts/state";
+import { pageOf, standing } from "./kinds";
+
+function useKind(resource: string) {
+  return useQuery({
+    queryKey: ["schema", resource],
+    queryFn: () => api<KindSchema>("GET", `/api/v1/kinds/${encodeURIComponent(resource)}/schema`),
+    staleTime: 60_000,
+  });
+}
+
+export function ObjectPage(): ReactElement {
+  const { resource = "", namespace, name = "" } = useParams();
+  const path = pathOf(resource, namespace, name);
+  const kind = useKind(resource);
+  const found = useQuery({ queryKey: ["object", path], queryFn: () => api<Obj>("GET", path) });
+  const [applied, setApplied] = useState(false);
+  const error = found.error ?? kind.error;
+  const state = found.data ? standing(found.data) : "";
+  return (
+    <PageSection><div className="ew-page">
+      <Title headingLevel="h1">
+        {kind.data?.kind ?? resource} {name} {state ? <PhaseLabel phase={state} /> : null}
+      </Title>
+      {error ? <Failure error={error} /> : found.isPending || kind.isPending ? <Loading /> : null}
+      {applied ? <Alert component="p" variant="success" isInline title={text.object.applied} /> : null}
+      {found.data && kind.data ? (
+        <Editor
+          // Another state of the object is another draft.
+          key={path + found.data.metadata.resourceVersion}
+          kind={kind.data}
+          object={found.data}
+          again={() => void found.refetch()}
+          done={() => setApplied(true)}
+        />
+      ) : null}
+      {found.data?.status ? (
+        <section aria-label={text.object.status}>
+          <Title headingLevel="h2">{text.object.status}</Title>
+          <MaskedYaml schema={kind.data?.schema.properties?.status} value={found.data.status} />
+        </section>
+      ) : null}
+      <CopyAs commands={commandsFor({ resource, kubectl: kubectlName(kind.data ?? { name: resource }), namespaced: Boolean(namespace), namespace, name }, window.location.origin)} />
+    </div></PageSection>
+  );
+}
+
+export function NewObjectPage(): ReactElement {
+  const { resource = "" } = useParams();
+  const kind = useKind(resource);
+  const navigate = useNavigate();
+  if (!kind.data) {
+    return <PageSection>{kind.error ? <Failure error={kind.error} /> : <Loading />}</PageSection>;
+  }
+  const metadata = kind.data.namespaced ? { name: "", namespace: "default" } : { name: "" };
+  const { apiVersion, kind: called, schema } = kind.data;
+  const known = Object.keys(schema.properties ?? {}).some((each) => !["apiVersion", "kind", "metadata"].includes(each));
+  const blank: Obj = { apiVersion, kind: called, metadata, ...(!known || schema.properties?.spec ? { spec: {} } : {}) };
+  return (
+    <PageSection><div className="ew-page">
+      <Title headingLevel="h1">
+        {text.kinds.create} {kind.data.kind}
+      </Title>
+      <Editor kind={kind.data} object={blank} done={(made) => void navigate(pageOf(resource, made))} />
+    </div></PageSection>
+  );
+}

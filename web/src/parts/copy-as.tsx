@@ -1,0 +1,57 @@
+// "Copy as": the same list, object or action as a command. Folded, as most people do not need it.
+import { ClipboardCopyButton, CodeBlock, CodeBlockAction, CodeBlockCode, ExpandableSection } from "@patternfly/react-core";
+import { type ReactElement, useId, useState } from "react";
+
+import type { Commands } from "../model/commands";
+import { text } from "../model/text";
+
+export function CopyAs({ commands }: { commands: Commands }): ReactElement {
+  const [open, setOpen] = useState(false);
+  return (
+    <ExpandableSection
+      className="ew-copy"
+      toggleText={text.copyAs(Object.keys(commands))}
+      isExpanded={open}
+      onToggle={(_, next) => setOpen(next)}
+      isIndented
+    >
+      {open ? (
+        <div className="ew-stack">
+          {Object.entries(commands).map(([name, command]) => (
+            <Command key={name} name={name} command={command} />
+          ))}
+        </div>
+      ) : null}
+    </ExpandableSection>
+  );
+}
+
+function Command({ name, command }: { name: string; command: string }): ReactElement {
+  const id = useId();
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(command);
+    setCopied(true);
+  };
+  const button = (
+    <CodeBlockAction>
+      <ClipboardCopyButton
+        id={`${id}-copy`}
+        textId={`${id}-text`}
+        aria-label={text.copyCommand(name)}
+        variant="plain"
+        onClick={() => void copy()}
+        onTooltipHidden={() => setCopied(false)}
+      >
+        {copied ? text.copied : text.copyCommand(name)}
+      </ClipboardCopyButton>
+    </CodeBlockAction>
+  );
+  return (
+    <CodeBlock actions={button}>
+      <CodeBlockCode id={`${id}-text`} data-command={name}>
+        {command}
+      </CodeBlockCode>
+    </CodeBlock>
+  );
+}
