@@ -116,20 +116,37 @@ def is_old_news(sighting: Sighting, status: DeviceStatus, told: datetime | None)
     """
     said, flash = status.discovered, status.last_flash
     if said is not None and said.instance == sighting.uid:
-        if said == discovered_by(sighting):
+        if _tells_the_same(said, sighting):
             return True
         # It changed; where nobody saw when, that was while no operator ran, and so after the last flash ended.
-        return told is not None and flash is not None and flash.time is not None and told <= flash.time
-    if flash is None or flash.time is None:
+        return told is not None and flash is not None and flash.read is not None and told <= flash.read
+    if flash is None or flash.read is None:
         return False
     if not flash.version_after and sighting.uid not in status.instances:
         return False  # it was found in the course of a flash that read nothing afterwards
-    return max(sighting.since, told or sighting.since) <= flash.time
+    return _began(sighting, told) <= flash.read
 
 
-def discovered_by(sighting: Sighting) -> Discovered:
-    """What the Instance tells that a flash may change."""
-    return Discovered(instance=sighting.uid, application=sighting.application, version=sighting.version)
+def discovered_by(sighting: Sighting, said: Discovered | None, told: datetime | None, *, now: datetime) -> Discovered:
+    """What the Instance tells that a flash may change, and since when; as it was `said` before where it is the same.
+
+    The time decides between this and what a flasher read, whose report may be recorded long after it was true.
+    """
+    if said is not None and _tells_the_same(said, sighting):
+        return said
+    changed = said is not None and said.instance == sighting.uid
+    time = told or now if changed else _began(sighting, told)
+    return Discovered(instance=sighting.uid, application=sighting.application, version=sighting.version, time=time)
+
+
+def _tells_the_same(said: Discovered, sighting: Sighting) -> bool:
+    was = said.instance, said.application, said.version
+    return was == (sighting.uid, sighting.application, sighting.version)
+
+
+def _began(sighting: Sighting, told: datetime | None) -> datetime:
+    """When an Instance began to tell what it tells: when it was made, or when it was seen to change since."""
+    return max(sighting.since, told or sighting.since)
 
 
 def last_sign(device: Device, view: View, now: datetime) -> datetime:
@@ -168,7 +185,7 @@ def _seen(device: Device, latest: Sighting, view: View, *, now: datetime, timing
         application=status.application if old else latest.application or status.application,
         version=status.version if old else latest.version or status.version,
         instances=_with_instances(status.instances, view.sightings),
-        discovered=discovered_by(latest),
+        discovered=discovered_by(latest, status.discovered, view.told, now=now),
         conditions=with_ended(status.conditions, ended, now=now),
     )
     return seen_in_time(status, new, whole_seconds(now), now=now, timing=timing)

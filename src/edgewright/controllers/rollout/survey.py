@@ -337,6 +337,5 @@ def has_regressed(device: Device, record: FlashRecord, observe: Observe) -> bool
     """Whether a device has fallen back, changed or disappeared after its success."""
     status = device.status
     if observe.version and status.version and record.version and status.version != record.version:
-        # That it was seen is written down in whole seconds: a change in the second of its success counts too.
-        return status.last_seen is None or record.time is None or status.last_seen >= record.time.replace(microsecond=0)
+        return record.precedes(status.last_seen)
     return observe.disappeared and bool(status.conditions) and is_true(status.conditions, STALE)

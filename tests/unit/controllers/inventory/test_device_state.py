@@ -19,7 +19,7 @@ from tests.unit.controllers.inventory.fleet import CLAIM, NOW, ago, device, flas
 
 TIMING = Timing(stale_after=600, seen_every=300)
 LABELS = {"edgewright.dev/type": "esp32s3", "edgewright.dev/application": "thermo"}
-SAID = Discovered(instance="u1", application="thermo", version="1.0.0")
+SAID = Discovered(instance="u1", application="thermo", version="1.0.0", time=sighting("u1").since)
 SEEN = DeviceStatus(application="thermo", version="1.0.0", instances=("u1",), discovered=SAID, last_seen=ago(10))
 SETTLED = device(labels=LABELS, status=SEEN)
 
@@ -68,7 +68,7 @@ def test_that_it_was_seen_is_written_now_and_then_only() -> None:
 
 def test_when_something_else_changes_it_says_when() -> None:
     wanted = keep(SETTLED, sighting("u1", VERSION="1.1.0"))
-    said = msgspec.structs.replace(SAID, version="1.1.0")
+    said = msgspec.structs.replace(SAID, version="1.1.0", time=NOW)
     assert wanted.status == msgspec.structs.replace(SEEN, version="1.1.0", discovered=said, last_seen=NOW)
 
 
