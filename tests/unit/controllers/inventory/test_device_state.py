@@ -190,6 +190,25 @@ def test_the_next_write_that_it_was_seen_comes_in_time_and_not_for_all_at_once()
     assert all(wait is not None and 290 <= wait <= 440 for wait in waits)
 
 
+def test_that_it_was_seen_is_written_once_when_somebody_wants_to_know_it() -> None:
+    view, due = View(sightings=(sighting("u1"),)), NOW + timedelta(seconds=20)
+
+    def looked(known: Device, now: datetime) -> tuple[DeviceStatus, float | None]:
+        wanted = kept(known, view, now=now, timing=TIMING, due=due)
+        after = msgspec.structs.replace(known, status=wanted.status)
+        return wanted.status, look_again(after, view, now=now, timing=TIMING, due=due)
+
+    assert looked(SETTLED, NOW) == (SEEN, 20)
+    seen, wait = looked(SETTLED, due)
+    assert seen == msgspec.structs.replace(SEEN, last_seen=due)
+    assert wait is not None
+    assert wait >= 300, "as ever"
+    again = msgspec.structs.replace(SETTLED, status=seen)
+    assert looked(again, due + timedelta(seconds=5))[0] is seen
+    gone = kept(SETTLED, View(), now=due, timing=TIMING, due=due)
+    assert gone.status is SEEN, "one that nothing shows was not seen"
+
+
 def test_the_oldest_instances_that_are_gone_make_room() -> None:
     uids = tuple(f"old-{number}" for number in range(MAX_INSTANCES))
     known = with_status(SETTLED, instances=uids)
