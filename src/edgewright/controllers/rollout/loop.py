@@ -68,7 +68,7 @@ _HEAVY: Final = 200
 """From so many devices on progress alone is shown less often: once it is one part in twenty-five, or after minutes."""
 _PROGRESS: Final = 25
 _SELDOM: Final = 300.0
-_LOOK_AGAIN: Final = 5.0
+_LOOK_AGAIN: Final = 2.0
 """How much less often a rollout is looked at that only waits for devices to be seen."""
 _ENDED: Final = frozenset(
     {RolloutPhase.COMPLETED.value, RolloutPhase.ABORTED.value, RolloutPhase.RECALLED.value, RolloutPhase.FAILED.value}
