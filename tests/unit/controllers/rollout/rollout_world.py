@@ -60,6 +60,8 @@ FIRMWARE = "registry.example/esp32:2.0.0"
 BEFORE = Firmware(reference="registry.example/esp32:1.0.0", digest="sha256:" + "1" * 64, version="1.0.0")
 NEW_DIGEST = "sha256:" + "2" * 64
 
+CANARY = [{"name": "canary", "size": 2}]
+
 replace = msgspec.structs.replace
 
 
@@ -327,3 +329,8 @@ class World:
         """The devices of the jobs, in the order of their names, without those of a retry."""
         jobs = sorted(self.jobs.values(), key=lambda job: [int(part) for part in job.metadata.name.split("-")[-3:]])
         return [job.spec.uuids for job in jobs if RETRY_ANNOTATION not in job.metadata.annotations]
+
+
+def world(number: int = 10, **spec: Any) -> World:
+    """A fleet with a rollout on it."""
+    return World(rollout_of(**spec), fleet_of(number))
