@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from edgewright.api import Device, FlashJob
+from edgewright.api.instance import Instance
+from edgewright.devices.simulated.device import Slot
 from edgewright.devices.simulated.journal import Did
 from edgewright.runtime.objects import Key
-from tests.cluster.flash.stage import Stage
+from tests.cluster.flash.stage import APPLICATION, Stage
 from tests.harness import ApiServer
 
 
@@ -93,3 +95,41 @@ async def test_a_device_whose_status_is_lost_is_asked_before_anything_is_done(
         await stage.until_clean()
         assert device.status.firmware is not None
         assert device.status.firmware.version == stage.fleet[1].running.version == "0.2.0"
+
+
+async def test_a_device_that_falls_back_before_its_proof_is_recorded_is_known_by_what_it_runs(
+    flash_server: ApiServer, flash_namespace: str
+) -> None:
+    """No operator runs from the middle of the flash until Akri has told of the other version."""
+    async with Stage(flash_server, flash_namespace, faults=["slow:65536=1"]) as stage:
+        with stage.devices_stand_still():
+            await stage.job()
+            await stage.until_did(1, Did.WRITING)
+            await stage.stop_operator()
+
+        async def proven() -> bool:
+            return any(pod.finished for pod in await stage.pods())
+
+        await stage.until(proven, "the flasher has read the new version")
+        stage.fleet[1].running = Slot(version="0.0.9", application=APPLICATION)
+
+        async def told() -> bool:
+            found = (await stage.client.of(Instance).list(stage.namespace)).items
+            return any(each.spec.broker_properties.get("VERSION") == "0.0.9" for each in found)
+
+        await stage.until(told, "its Instance tells what it runs now")
+        assert not (await stage.device()).status.records
+        stage.start_operator()
+        await stage.until_phase("Completed")
+        await stage.until_clean()
+
+        async def known() -> bool:
+            return (await stage.device()).status.version == "0.0.9"
+
+        await stage.until(known, "it is known by what it runs")
+        status = (await stage.device()).status
+        (record,) = status.records
+        assert (record.outcome, record.version) == ("succeeded", "0.2.0")
+        assert record.observed is not None
+        assert record.time is not None
+        assert record.observed < record.time
