@@ -172,6 +172,9 @@ class FlashRecord(Struct, frozen=True, kw_only=True):
     time: datetime | None = None
     """When it was recorded."""
 
+    observed: datetime | None = None
+    """When the flasher read the version from the device; what was observed later counts more than that."""
+
     started: datetime | None = None
     """When the device was claimed for it."""
 
@@ -183,6 +186,14 @@ class FlashRecord(Struct, frozen=True, kw_only=True):
 
     rollout: Annotated[str, Schema(max_length=63)] = ""
     """The uid of the rollout that the job belonged to; the record stays as long as that lives, also without the job."""
+
+    def precedes(self, seen: datetime | None) -> bool:
+        """Whether the device was seen at that time or later than it was read for this record, as far as is known.
+
+        That a device was seen is written down in whole seconds: the second of the reading counts as later.
+        """
+        read = self.observed or self.time
+        return seen is None or read is None or seen >= read.replace(microsecond=0)
 
 
 class LastFlash(Struct, frozen=True, kw_only=True):
@@ -210,10 +221,18 @@ class LastFlash(Struct, frozen=True, kw_only=True):
     """What it ran afterwards."""
 
     time: datetime | None = None
-    """When it ended."""
+    """When it was recorded."""
+
+    observed: datetime | None = None
+    """When the flasher read the version from the device, where it told that."""
 
     log: Annotated[tuple[Annotated[str, Schema(max_length=1024)], ...], Schema(max_items=LOG_LINES)] = ()
     """The last lines of its log, where it failed."""
+
+    @property
+    def read(self) -> datetime | None:
+        """When what it tells of the device was true, as far as is known."""
+        return self.observed or self.time
 
 
 class Discovered(Struct, frozen=True, kw_only=True):
@@ -227,6 +246,9 @@ class Discovered(Struct, frozen=True, kw_only=True):
 
     version: Text = ""
     """The version that it named."""
+
+    time: datetime | None = None
+    """When it began to tell that."""
 
 
 class DeviceStatus(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ names without a prefix are the original operator's and stay as they are; those w
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -230,6 +231,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """The SHA-256 of the device's certificate, where it has one."""
     rebooted: bool = False
     """Whether a reboot was seen after the writing."""
+    observed: datetime | None = None
+    """When the device last said what stands here, by the clock of the flasher."""
     written: bool = False
     """Whether anything was sent to the device that may have changed it."""
     attestation: Attestation = Attestation.NONE

@@ -17,7 +17,8 @@ from edgewright.api.device import QUARANTINED, Device, DeviceSpec
 from edgewright.api.endpoint import endpoint_problem
 from edgewright.cli import completion, device_check, device_import, device_text, objects, terminal
 from edgewright.cli.cluster import AllNamespaces, Context, Kubeconfig, Labels, Namespace, Place, missing, place
-from edgewright.cli.failure import Failed, WrongUsage
+from edgewright.cli.failure import Failed
+from edgewright.cli.labels import Changes, changes_in, relabel
 from edgewright.cli.printing import Form, Output
 from edgewright.controllers.rollout import why_world
 from edgewright.runtime.client import Client
@@ -61,9 +62,6 @@ def list_all(
 ) -> None:
     """Show the devices, with what they run and how their last flash ended."""
     where = place(kubeconfig, context)
-    if watch:
-        where.run(lambda client: objects.watch_list(client, Device, where, labels=selector))
-        return
 
     async def work(client: Client) -> None:
         found = await objects.everything(client, Device, where, labels=selector)
@@ -77,7 +75,7 @@ def list_all(
             return
         objects.give(kept, Device, output, where)
 
-    where.run(work)
+    objects.show_or_watch(where, Device, labels=selector, watch=watch, show=work)
 
 
 def _fits(device: RawObject, kind: str, application: str, version: str) -> bool:
@@ -102,14 +100,12 @@ def show(
     where = place(kubeconfig, context, namespace, all_namespaces=all_namespaces)
 
     async def work(client: Client) -> None:
-        raw = await objects.one(client, Device, where, name)
-        if not output.for_people:
-            objects.give([raw], Device, output, where, single=True)
-            return
-        device = msgspec.convert(raw, Device)
-        lines = device_text.described(device, SystemClock().now(), colour=terminal.coloured(sys.stdout))
-        lines.append(f"Update:       {await why_world.sentence(client, name, namespace=where.searched)}")
-        terminal.give("\n".join(lines))
+        async def text(raw: RawObject) -> list[str]:
+            device = msgspec.convert(raw, Device)
+            lines = device_text.described(device, SystemClock().now(), colour=terminal.coloured(sys.stdout))
+            return [*lines, f"Update:       {await why_world.sentence(client, name, namespace=where.searched)}"]
+
+        await objects.describe(client, Device, where, name, form=output, text=text)
 
     where.run(work)
 
@@ -117,29 +113,15 @@ def show(
 @app.command("label")
 def label(
     name: Name,
-    labels: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE|NAME-…", help="What to set, and with - what to remove.")
-    ],
+    labels: Changes,
     *,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Set or remove labels of a device, by which rollouts select and budgets group."""
-    changes: dict[str, str | None] = {}
-    for text in labels:
-        key, equals, value = text.partition("=")
-        if not equals and not text.endswith("-"):
-            raise WrongUsage(f"{text!r} is neither NAME=VALUE nor NAME-")
-        changes[key if equals else text.removesuffix("-")] = value if equals else None
+    changes = changes_in(labels)
     where = place(kubeconfig, context)
-
-    async def work(client: Client) -> None:
-        try:
-            await client.raw(Device.kind).patch(Key("", name), {"metadata": {"labels": changes}})
-        except NotFound as error:
-            raise missing(Device.kind, name, where, error) from None
-
-    where.run(work)
+    relabel(where, Device, name, changes)
     terminal.say(f"Device {name} is labelled. Those with it: edgewright devices list -l {labels[0]}{where.typed}")
 
 

@@ -18,8 +18,8 @@ from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest, id_r
 from edgewright.api.edgeheartbeatshard import EdgeHeartbeatShard, last_heard
 from edgewright.api.edgeworkload import EdgeDeployment, EdgeWorkload
 from edgewright.cli import completion, edge_text, objects, printing, terminal
-from edgewright.cli.cluster import Context, Kubeconfig, Labels, Namespace, Place, missing, place
-from edgewright.cli.failure import WrongUsage
+from edgewright.cli.cluster import Context, Kubeconfig, Labels, Namespace, Place, place
+from edgewright.cli.labels import Changes, changes_in, relabel
 from edgewright.cli.printing import Form, Output
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock
@@ -85,19 +85,12 @@ def show(
     where = place(kubeconfig, context, namespace)
 
     async def work(client: Client) -> None:
-        raw = await objects.one(client, EdgeDevice, where, name)
-        if not output.for_people:
-            objects.give([raw], EdgeDevice, output, where, single=True)
-            return
-        record = id_record(each for each in await _requests(client, where) if each.metadata.name == name)
-        lines = edge_text.described(
-            _device(raw),
-            record,
-            await heard(client),
-            SystemClock().now(),
-            colour=terminal.coloured(sys.stdout),
-        )
-        terminal.give("\n".join(lines))
+        async def text(raw: RawObject) -> list[str]:
+            record = id_record(each for each in await _requests(client, where) if each.metadata.name == name)
+            now, colour = SystemClock().now(), terminal.coloured(sys.stdout)
+            return edge_text.described(_device(raw), record, await heard(client), now, colour=colour)
+
+        await objects.describe(client, EdgeDevice, where, name, form=output, text=text)
 
     where.run(work)
 
@@ -131,30 +124,16 @@ def workloads(
 
 def label(
     name: Name,
-    labels: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE|NAME-…", help="What to set, and with - what to remove.")
-    ],
+    labels: Changes,
     *,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Set or remove labels of an edge device, by which workloads select it."""
-    changes: dict[str, str | None] = {}
-    for text in labels:
-        key, equals, value = text.partition("=")
-        if not equals and not text.endswith("-"):
-            raise WrongUsage(f"{text!r} is neither NAME=VALUE nor NAME-")
-        changes[key if equals else text.removesuffix("-")] = value if equals else None
+    changes = changes_in(labels)
     where = place(kubeconfig, context, namespace)
-
-    async def work(client: Client) -> None:
-        try:
-            await client.raw(EdgeDevice.kind).patch(where.key(name), {"metadata": {"labels": changes}})
-        except NotFound as error:
-            raise missing(EdgeDevice.kind, name, where, error) from None
-
-    where.run(work)
+    relabel(where, EdgeDevice, name, changes)
     terminal.say(f"EdgeDevice {name} is labelled. Its workloads: edgewright edge show {name}{where.typed}")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -42,9 +43,21 @@ async def everything(
     return sorted(page.items, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"]))
 
 
-async def show_one(client: Client, resource: type[CustomResource], where: Place, name: str, form: Form) -> None:
-    """Prints an object."""
-    give([await one(client, resource, where, name)], resource, form, where, single=True)
+async def describe(
+    client: Client,
+    resource: type[CustomResource],
+    where: Place,
+    name: str,
+    *,
+    form: Form,
+    text: Callable[[RawObject], Awaitable[list[str]]],
+) -> None:
+    """Prints an object: for people as the lines of `text`, else in its form."""
+    raw = await one(client, resource, where, name)
+    if form.for_people:
+        terminal.give("\n".join(await text(raw)))
+    else:
+        give([raw], resource, form, where, single=True)
 
 
 async def show_list(
@@ -75,6 +88,18 @@ def give(
             width=terminal.width(sys.stdout),
         )
     )
+
+
+def show_or_watch(
+    where: Place,
+    resource: type[CustomResource],
+    *,
+    labels: str,
+    watch: bool,
+    show: Callable[[Client], Awaitable[None]],
+) -> None:
+    """Shows a list once, by `show`, or goes on showing it as it changes."""
+    where.run(lambda client: watch_list(client, resource, where, labels=labels) if watch else show(client))
 
 
 async def watch_list(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final
 
+import msgspec
 import typer
 
 from edgewright.api.firmwarerollout import (
@@ -68,10 +69,13 @@ def list_all(
 ) -> None:
     """Show the rollouts of a namespace, or of all with -A."""
     where = place(kubeconfig, context, namespace, all_namespaces=all_namespaces)
-    if watch:
-        where.run(lambda client: objects.watch_list(client, FirmwareRollout, where, labels=selector))
-        return
-    where.run(lambda client: objects.show_list(client, FirmwareRollout, where, output, labels=selector))
+    objects.show_or_watch(
+        where,
+        FirmwareRollout,
+        labels=selector,
+        watch=watch,
+        show=lambda client: objects.show_list(client, FirmwareRollout, where, output, labels=selector),
+    )
 
 
 @app.command("get")
@@ -89,22 +93,20 @@ def get(
     if watch:
         _watched(where, name, None)
         return
-    if not output.for_people:
-        where.run(lambda client: objects.show_one(client, FirmwareRollout, where, name, output))
-        return
 
     async def work(client: Client) -> None:
-        rollout = await rollout_follow.get(client, where, name)
-        jobs = await jobs_of(client, rollout)
-        lines = rollout_text.tree(
-            rollout,
-            jobs,
-            now=SystemClock().now(),
-            twigs=rollout_text.UNICODE if terminal.unicode(sys.stdout) else rollout_text.ASCII,
-            colour=terminal.coloured(sys.stdout),
-            width=None if output.style is Style.WIDE else terminal.width(sys.stdout),
-        )
-        terminal.give("\n".join(lines))
+        async def text(raw: RawObject) -> list[str]:
+            rollout = msgspec.convert(raw, FirmwareRollout)
+            return rollout_text.tree(
+                rollout,
+                await jobs_of(client, rollout),
+                now=SystemClock().now(),
+                twigs=rollout_text.UNICODE if terminal.unicode(sys.stdout) else rollout_text.ASCII,
+                colour=terminal.coloured(sys.stdout),
+                width=None if output.style is Style.WIDE else terminal.width(sys.stdout),
+            )
+
+        await objects.describe(client, FirmwareRollout, where, name, form=output, text=text)
 
     where.run(work)
 

@@ -51,7 +51,15 @@ def add_controllers(
 
 def _add_flashjob(manager: Manager, settings: Settings, clock: Clock, asks: Asks | None) -> None:
     observation = Observation(manager.cache(FlashJob), manager.cache(FirmwareRollout, optional=True))
-    add_inventory(manager, settings, clock, asks=asks, observed=observation.covers)
+    add_inventory(
+        manager,
+        settings,
+        clock,
+        asks=asks,
+        observed=observation.covers,
+        due=observation.due,
+        wakes=(observation.wakes(),),
+    )
     context = Context(manager, settings, clock)
     takeover = Takeover(context)
     add_flashes(manager, context, predecessor=takeover)

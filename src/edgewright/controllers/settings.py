@@ -43,6 +43,10 @@ class Timing:
     """A Device that a rollout watches during its soak time is asked so often, also where discovery tells of it."""
     observed_stale_after: float = 120.0
     """A Device that a rollout watches is Stale so soon: else none could be missed within a soak time of minutes."""
+    soak_grace: float = 900.0
+    """So long after a soak time its devices may take to be seen once more. It is longer than `stale_after` and than the
+    longest pause between two writes that a device was seen: one that is there is seen by then, one that is gone Stale.
+    """
     recheck: float = 30.0
     """What nobody tells us (a Secret that was missing, a node that is silent) is looked at again so often."""
     original_every: float = 5.0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from edgewright.api import Device, FlashJob
+from edgewright.api.flash_pod import FLASH_CONTAINER
 from edgewright.devices.simulated.journal import Did
 from edgewright.runtime.objects import Key
 from tests.cluster.flash.stage import Stage
@@ -93,3 +96,51 @@ async def test_a_device_whose_status_is_lost_is_asked_before_anything_is_done(
         await stage.until_clean()
         assert device.status.firmware is not None
         assert device.status.firmware.version == stage.fleet[1].running.version == "0.2.0"
+
+
+async def test_a_device_that_falls_back_before_its_proof_is_recorded_is_known_by_what_it_runs(
+    flash_server: ApiServer, flash_namespace: str
+) -> None:
+    """No operator runs from the middle of the flash until the device is back with what it ran before."""
+    async with Stage(flash_server, flash_namespace, faults=["slow:65536=1"]) as stage:
+        board = stage.fleet[1]
+        before = board.running
+        with stage.devices_stand_still():
+            await stage.job()
+            await stage.until_did(1, Did.WRITING)
+            await stage.stop_operator()
+
+        async def proven() -> datetime | None:
+            ended = [pod.terminated(FLASH_CONTAINER) for pod in await stage.pods() if pod.finished]
+            return next((each.finished_at for each in ended if each is not None), None)
+
+        ended = await stage.until(proven, "the flasher has read the new version")
+        assert board.running.version == "0.2.0"
+        await board.vanish()
+
+        async def lost() -> bool:
+            # When an Instance was made is told in whole seconds.
+            return not await stage.uids() and datetime.now(UTC) >= ended + timedelta(seconds=2)
+
+        await stage.until(lost, "Akri does not see it any more")
+        board.running = before
+        await board.come_back()
+
+        async def found() -> bool:
+            return bool(await stage.uids())
+
+        await stage.until(found, "Akri sees it again")
+        assert not (await stage.device()).status.records
+        stage.start_operator()
+        await stage.until_phase("Completed")
+        await stage.until_clean()
+
+        async def known() -> bool:
+            return (await stage.device()).status.version == before.version
+
+        await stage.until(known, "it is known by what it runs")
+        (record,) = (await stage.device()).status.records
+        assert (record.outcome, record.version) == ("succeeded", "0.2.0")
+        assert record.observed is not None
+        assert record.time is not None
+        assert record.observed < record.time

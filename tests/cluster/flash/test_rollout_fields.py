@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from edgewright.api import Device
 from edgewright.api.device import DeviceSpec
 from edgewright.api.firmwarerollout import FirmwareRollout, FirmwareRolloutStatus
+from edgewright.controllers.settings import Timing
 from edgewright.devices.simulated.device import Slot
 from edgewright.devices.simulated.journal import Did
 from edgewright.runtime import Key
@@ -274,23 +277,60 @@ async def test_a_device_that_changes_within_the_soak_time_has_regressed_unless_n
         assert counts(status) == {"total": 2, "succeeded": 2}
 
 
+@asynccontextmanager
+async def written_device(server: ApiServer, namespace: str, timing: Timing) -> AsyncIterator[Stage]:
+    """A stage with one device that people wrote, and an operator that asks it."""
+    async with Stage(server, namespace, discovered=False, operator=False, timing=timing) as stage:
+        spec = DeviceSpec(endpoint=stage.fleet[1].endpoint, type="esp32")
+        await stage.client.of(Device).create(Device(metadata=ObjectMeta(name=f"written-{namespace}"), spec=spec))
+        start_asking_operator(stage)
+        yield stage
+
+
 async def test_a_device_that_is_watched_is_asked_itself_where_the_operator_may_and_found_to_have_gone(
     flash_server: ApiServer, flash_namespace: str
 ) -> None:
     timing = replace(QUICK, probe_every=0.2, observe_every=0.1, stale_after=3.0)
-    async with Stage(flash_server, flash_namespace, discovered=False, operator=False, timing=timing) as stage:
-        board = stage.fleet[1]
-        name = f"written-{flash_namespace}"
-        spec = DeviceSpec(endpoint=board.endpoint, type="esp32")
-        await stage.client.of(Device).create(Device(metadata=ObjectMeta(name=name), spec=spec))
-        start_asking_operator(stage)
-        async with rolling(stage) as rollouts:
-            canary = {"name": "canary", "size": 1, "soakSeconds": 600}
-            await rollouts.make(batches=[canary])
-            status = await rollouts.until_phase("Soaking")
-            assert status.observed_by == "Prober"
-            await board.vanish()
-            status = await rollouts.until_phase("Failed")
-            assert counts(status) == {"total": 1, "regressed": 1}
-            assert "fell back after their success" in status.message
-            await board.come_back()
+    async with written_device(flash_server, flash_namespace, timing) as stage, rolling(stage) as rollouts:
+        canary = {"name": "canary", "size": 1, "soakSeconds": 600}
+        await rollouts.make(batches=[canary])
+        status = await rollouts.until_phase("Soaking")
+        assert status.observed_by == "Prober"
+        await stage.fleet[1].vanish()
+        status = await rollouts.until_phase("Failed")
+        assert counts(status) == {"total": 1, "regressed": 1}
+        assert "fell back after their success" in status.message
+        await stage.fleet[1].come_back()
+
+
+async def test_a_device_that_disappears_within_a_short_soak_time_is_missed_all_the_same(
+    flash_server: ApiServer, flash_namespace: str
+) -> None:
+    timing = replace(QUICK, probe_every=0.2, observe_every=0.1, stale_after=5.0)
+    async with written_device(flash_server, flash_namespace, timing) as stage, rolling(stage) as rollouts:
+        canary = {"name": "canary", "size": 1, "soakSeconds": 600}
+        await rollouts.make(batches=[canary])
+        status = await rollouts.until_phase("Soaking")
+        await stage.fleet[1].vanish()
+        ended = status.batches[0].ended
+        assert ended is not None
+        gone = datetime.now(UTC) - ended
+        # It ends a moment after the device went, and long before anybody misses it.
+        await rollouts.change(batches=[{**canary, "soakSeconds": int(gone.total_seconds()) + 2}])
+        status = await rollouts.until(lambda status: status.phase in {"Failed", "Completed"}, "the soak time is over")
+        assert (status.phase, counts(status)) == ("Failed", {"total": 1, "regressed": 1})
+        await stage.fleet[1].come_back()
+
+
+async def test_a_short_soak_time_ends_once_its_device_was_seen_after_it(
+    flash_server: ApiServer, flash_namespace: str
+) -> None:
+    timing = replace(QUICK, probe_every=0.2, observe_every=0.1)
+    async with written_device(flash_server, flash_namespace, timing) as stage, rolling(stage) as rollouts:
+        await rollouts.make(batches=[{"name": "canary", "size": 1, "soakSeconds": 2}])
+        status = await rollouts.until_phase("Completed")
+        batch = status.batches[0]
+        assert batch.ended is not None
+        device = await stage.client.of(Device).get(Key("", f"written-{flash_namespace}"))
+        assert device.status.last_seen is not None
+        assert device.status.last_seen >= batch.ended + timedelta(seconds=2)

@@ -18,6 +18,7 @@ from edgewright.api.device import (
     Claim,
     Device,
     DeviceStatus,
+    Discovered,
     Firmware,
     FlashRecord,
     JobReference,
@@ -224,7 +225,7 @@ def retried(device: Device, claim: Claim, report: Report, *, firmware: str, now:
     What came of the attempt is written down too: the next one may never be made, and this one may have written.
     """
     last = _last_flash(claim, report, firmware=firmware, now=now)
-    return msgspec.structs.replace(_learnt(device.status, report), claim=claim, last_flash=last)
+    return msgspec.structs.replace(_learnt(device.status, report, last.observed), claim=claim, last_flash=last)
 
 
 def record(
@@ -244,8 +245,8 @@ def record(
     `firmware` is the reference that was flashed, `forced` whether the flasher was told to flash what was current,
     `made` when the Pod was; so many failures in a row put the Device into quarantine.
     """
-    status = _learnt(device.status, report)
     last = _last_flash(claim, report, firmware=firmware, now=now)
+    status = _learnt(device.status, report, last.observed)
     new = FlashRecord(
         job=claim.job,
         uuid=claim.uuid,
@@ -258,6 +259,7 @@ def record(
         attempts=claim.attempt,
         forced=forced,
         time=now,
+        observed=last.observed,
         started=claim.since,
         last_started=made or claim.last_started,
         rollout=claim.rollout,
@@ -314,8 +316,17 @@ def _last_flash(claim: Claim, report: Report, *, firmware: str, now: datetime) -
         version_before=cut(report.version_before, _TEXT),
         version_after=cut(version, _TEXT),
         time=now,
+        observed=_observed(claim, report, now),
         log=() if report.outcome.good else tuple(cut(line, _LINE) for line in report.log[-LOG_LINES:]),
     )
+
+
+def _observed(claim: Claim, report: Report, now: datetime) -> datetime | None:
+    """When the flasher read what it reports; None where it does not say, or where its clock cannot be right."""
+    told = report.observed
+    if told is None or told.tzinfo is None or told > now:
+        return None
+    return None if claim.since is not None and told < claim.since else told
 
 
 def recorded(status: DeviceStatus, claim: Claim) -> bool:
@@ -324,12 +335,18 @@ def recorded(status: DeviceStatus, claim: Claim) -> bool:
     return found is not None and found.state == claim.state and found.attempts >= claim.attempt
 
 
-def _learnt(status: DeviceStatus, report: Report) -> DeviceStatus:
-    """What a report tells of the device, whatever came of the flash."""
+def _learnt(status: DeviceStatus, report: Report, observed: datetime | None) -> DeviceStatus:
+    """What a report tells of the device, whatever came of the flash.
+
+    Between what the flasher `observed` and now the device may have fallen back: what discovery has told of it since
+    then is the later word, although it came first.
+    """
     changes: dict[str, object] = {}
+    found = status.discovered
+    later = found if found and found.time and observed and found.time > observed else Discovered()
     for field, value in (
-        ("version", report.version_after or report.version_before),
-        ("application", report.application),
+        ("version", later.version or report.version_after or report.version_before),
+        ("application", later.application or report.application),
         ("certificate", report.certificate),
     ):
         if value:

@@ -139,8 +139,8 @@ def drifted(standing: DeviceStanding) -> bool:
     if record is None or device is None or standing.state is not DeviceState.DONE or not record.version:
         return False
     status = device.status
-    news = status.last_seen is None or record.time is None or status.last_seen >= record.time
-    return bool(status.version) and status.version != record.version and news and not superseded(standing)
+    news = bool(status.version) and status.version != record.version and record.precedes(status.last_seen)
+    return news and not superseded(standing)
 
 
 def _phase(

@@ -55,14 +55,17 @@ def is_ours(device: Device) -> bool:
     return bool(device.spec.configuration)
 
 
-def kept(device: Device, view: View, *, now: datetime, timing: Timing) -> Kept:
-    """The Device as it should be now; where nothing has to be written, its parts are equal to what it has."""
+def kept(device: Device, view: View, *, now: datetime, timing: Timing, due: datetime | None = None) -> Kept:
+    """The Device as it should be now; where nothing has to be written, its parts are equal to what it has.
+
+    `due` is a moment from which on somebody wants to know that it was seen.
+    """
     latest = latest_of(view.sightings)
     if latest is None:
         spec, status = device.spec, _unseen(device, view, now=now, timing=timing)
     else:
         spec = spec_of(latest, device.spec) if is_ours(device) else device.spec
-        status = _seen(device, latest, view, now=now, timing=timing)
+        status = _seen(device, latest, view, now=now, timing=timing, due=due)
     labels = device.metadata.labels
     if is_ours(device) and (latest is not None or status.application):  # one that is just being made has no status yet
         labels = labels_of(labels, type_=spec.type, application=status.application)
@@ -95,12 +98,17 @@ def labels_of(labels: dict[str, str], *, type_: str, application: str) -> dict[s
     return {**others, **{name: value for name, value in ours.items() if _LABEL_VALUE.fullmatch(value)}}
 
 
-def look_again(device: Device, view: View, *, now: datetime, timing: Timing) -> float | None:
+def look_again(
+    device: Device, view: View, *, now: datetime, timing: Timing, due: datetime | None = None
+) -> float | None:
     """In how many seconds something is to be written though nothing happens; None: never."""
     if view.sightings:
         last = device.status.last_seen or now
         wait = timing.seen_every * (1 + _SPREAD * _share(device.metadata.name))
-        return max(0.0, (last - now).total_seconds() + wait)
+        wait += (last - now).total_seconds()
+        if due is not None and last < due:
+            wait = min(wait, (due - now).total_seconds())
+        return max(0.0, wait)
     if not _can_be_stale(device) or is_true(device.status.conditions, STALE):
         return None
     if view.asked:
@@ -116,20 +124,37 @@ def is_old_news(sighting: Sighting, status: DeviceStatus, told: datetime | None)
     """
     said, flash = status.discovered, status.last_flash
     if said is not None and said.instance == sighting.uid:
-        if said == discovered_by(sighting):
+        if _tells_the_same(said, sighting):
             return True
         # It changed; where nobody saw when, that was while no operator ran, and so after the last flash ended.
-        return told is not None and flash is not None and flash.time is not None and told <= flash.time
-    if flash is None or flash.time is None:
+        return told is not None and flash is not None and flash.read is not None and told <= flash.read
+    if flash is None or flash.read is None:
         return False
     if not flash.version_after and sighting.uid not in status.instances:
         return False  # it was found in the course of a flash that read nothing afterwards
-    return max(sighting.since, told or sighting.since) <= flash.time
+    return _began(sighting, told) <= flash.read
 
 
-def discovered_by(sighting: Sighting) -> Discovered:
-    """What the Instance tells that a flash may change."""
-    return Discovered(instance=sighting.uid, application=sighting.application, version=sighting.version)
+def discovered_by(sighting: Sighting, said: Discovered | None, told: datetime | None, *, now: datetime) -> Discovered:
+    """What the Instance tells that a flash may change, and since when; as it was `said` before where it is the same.
+
+    The time decides between this and what a flasher read, whose report may be recorded long after it was true.
+    """
+    if said is not None and _tells_the_same(said, sighting):
+        return said
+    changed = said is not None and said.instance == sighting.uid
+    time = told or now if changed else _began(sighting, told)
+    return Discovered(instance=sighting.uid, application=sighting.application, version=sighting.version, time=time)
+
+
+def _tells_the_same(said: Discovered, sighting: Sighting) -> bool:
+    was = said.instance, said.application, said.version
+    return was == (sighting.uid, sighting.application, sighting.version)
+
+
+def _began(sighting: Sighting, told: datetime | None) -> datetime:
+    """When an Instance began to tell what it tells: when it was made, or when it was seen to change since."""
+    return max(sighting.since, told or sighting.since)
 
 
 def last_sign(device: Device, view: View, now: datetime) -> datetime:
@@ -149,14 +174,27 @@ def with_ended(
 
 
 def seen_in_time(
-    status: DeviceStatus, new: DeviceStatus, seen: datetime, *, now: datetime, timing: Timing
+    status: DeviceStatus,
+    new: DeviceStatus,
+    seen: datetime,
+    *,
+    now: datetime,
+    timing: Timing,
+    due: datetime | None = None,
 ) -> DeviceStatus:
-    """The new status with when the device was seen; the one that it has where only that changed, and not for long."""
-    due = status.last_seen is None or (now - status.last_seen).total_seconds() >= timing.seen_every
-    return msgspec.structs.replace(new, last_seen=seen) if due or new != status else status
+    """The new status with when the device was seen; the one that it has where only that changed, and not for long.
+
+    Once it is `due` somebody wants to know it, and it is written once.
+    """
+    last = status.last_seen
+    news = last is None or (now - last).total_seconds() >= timing.seen_every
+    wanted = last is not None and due is not None and last < due <= now
+    return msgspec.structs.replace(new, last_seen=seen) if news or wanted or new != status else status
 
 
-def _seen(device: Device, latest: Sighting, view: View, *, now: datetime, timing: Timing) -> DeviceStatus:
+def _seen(
+    device: Device, latest: Sighting, view: View, *, now: datetime, timing: Timing, due: datetime | None
+) -> DeviceStatus:
     status = device.status
     ended = (
         condition(STALE, FALSE, "Seen", "Akri sees it again."),
@@ -168,10 +206,10 @@ def _seen(device: Device, latest: Sighting, view: View, *, now: datetime, timing
         application=status.application if old else latest.application or status.application,
         version=status.version if old else latest.version or status.version,
         instances=_with_instances(status.instances, view.sightings),
-        discovered=discovered_by(latest),
+        discovered=discovered_by(latest, status.discovered, view.told, now=now),
         conditions=with_ended(status.conditions, ended, now=now),
     )
-    return seen_in_time(status, new, whole_seconds(now), now=now, timing=timing)
+    return seen_in_time(status, new, whole_seconds(now), now=now, timing=timing, due=due)
 
 
 def _unseen(device: Device, view: View, *, now: datetime, timing: Timing) -> DeviceStatus:

@@ -48,15 +48,17 @@ def add_inventory(
     *,
     asks: Asks | None = None,
     observed: Callable[[Device], bool] = lambda _: False,
+    due: Callable[[Device], datetime | None] = lambda _: None,
+    wakes: Iterable[Maps] = (),
 ) -> None:
     """Adds the inventory to a manager; it works where Akri is not installed (yet), with nothing to do.
 
     With `asks`, the devices that no Instance shows are asked themselves what they run, and more often those that are
-    `observed`.
+    `observed`. `due` says from when on somebody wants to know that a Device was seen, and `wakes` when that changes.
     """
-    inventory = Inventory(manager, settings, clock, observed=observed)
+    inventory = Inventory(manager, settings, clock, observed=observed, due=due)
     if asks is not None:
-        probing = Probing(manager, inventory, asks, settings, clock, observed=observed)
+        probing = Probing(manager, inventory, asks, settings, clock, observed=observed, due=due)
         inventory.asked = probing.looks_after
         probing.add(manager)
     manager.controller(
@@ -72,6 +74,7 @@ def add_inventory(
         inventory.keep,
         For(inventory.devices.cache, when=_kept_changed),
         Maps(inventory.instances, to=inventory.devices_of, when=_tells_more),
+        *wakes,
         workers=_WORKERS,
     )
 
@@ -86,8 +89,10 @@ class Inventory:
         clock: Clock,
         *,
         observed: Callable[[Device], bool] = lambda _: False,
+        due: Callable[[Device], datetime | None] = lambda _: None,
     ) -> None:
-        """`observed` says of a Device whether it is missed sooner than others."""
+        """`observed` says of a Device whether it is missed sooner than others, `due` when it must be seen."""
+        self._due = due
         self._timing = settings.timing
         self._observed = observed
         self._clock = clock
@@ -210,7 +215,7 @@ class Inventory:
         if view.sightings:
             self._vanished.pop(key, None)
         device = await self._write(device, view, now)
-        wait = look_again(device, view, now=now, timing=self._timing_of(device))
+        wait = look_again(device, view, now=now, timing=self._timing_of(device), due=self._due(device))
         return DONE if wait is None else requeue_after(wait)
 
     def _timing_of(self, device: Device) -> Timing:
@@ -255,7 +260,7 @@ class Inventory:
 
     async def _write(self, device: Device, view: View, now: datetime) -> Device:
         """Makes the Device what it should be, on condition that nobody has changed it since; as it is afterwards."""
-        wanted = kept(device, view, now=now, timing=self._timing_of(device))
+        wanted = kept(device, view, now=now, timing=self._timing_of(device), due=self._due(device))
         change = merge_diff(_intent(device.metadata.labels, device.spec), _intent(wanted.labels, wanted.spec))
         if change:
             version = device.metadata.resource_version

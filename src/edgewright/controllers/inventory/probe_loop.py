@@ -81,9 +81,14 @@ class Probing:
         clock: Clock,
         *,
         observed: Callable[[Device], bool] = lambda _: False,
+        due: Callable[[Device], datetime | None] = lambda _: None,
     ) -> None:
-        """`observed` says of a Device whether it is asked more often, and also where an Instance shows it."""
+        """`observed` says of a Device whether it is asked more often, and also where an Instance shows it.
+
+        `due` says from when on somebody wants to know that it was seen.
+        """
         self._observed = observed
+        self._due = due
         self._known = known
         self._asks = asks
         self._local = settings.local
@@ -230,7 +235,7 @@ class Probing:
                 _log.warning("a different device answers at the recorded endpoint", device=name, reason=found.message)
         else:
             memory.heard = now
-            status = after_answer(device, answer, now=now, timing=timing)
+            status = after_answer(device, answer, now=now, timing=timing, due=self._due(device))
         if status != device.status:
             self._known.devices.wrote(await self._api.write_status(device, status))
 

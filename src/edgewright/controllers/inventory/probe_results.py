@@ -43,8 +43,13 @@ def difference(device: Device, told: Told) -> Difference | None:
     return None
 
 
-def after_answer(device: Device, told: Told, *, now: datetime, timing: Timing) -> DeviceStatus:
-    """The status once the device has answered; what it has where nothing is to be written."""
+def after_answer(
+    device: Device, told: Told, *, now: datetime, timing: Timing, due: datetime | None = None
+) -> DeviceStatus:
+    """The status once the device has answered; what it has where nothing is to be written.
+
+    `due` is a moment from which on somebody wants to know that it was seen.
+    """
     status = device.status
     ended = (
         condition(STALE, FALSE, "Seen", "It answers again."),
@@ -56,7 +61,7 @@ def after_answer(device: Device, told: Told, *, now: datetime, timing: Timing) -
         version=told.version or status.version,
         conditions=with_ended(status.conditions, ended, now=now),
     )
-    return seen_in_time(status, new, _seen_at(status, now), now=now, timing=timing)
+    return seen_in_time(status, new, _seen_at(status, now), now=now, timing=timing, due=due)
 
 
 def after_difference(

@@ -88,7 +88,7 @@ class Notifications:
                 if self.clock.now() - notice.time <= timedelta(seconds=self.webhook.give_up):
                     return requeue_after(max(0.0, attempts.not_before - self.clock.elapsed()))
                 self._drop(rollout, notice)
-            outbox = without(outbox, [notice])
+            outbox = without(outbox, notice)
             rollout = await self._write(rollout, outbox)
         self._attempts.pop(rollout.key, None)
         return None

@@ -7,7 +7,6 @@ change the annotation too: nothing in it can speak for another rollout. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -75,7 +74,6 @@ def advance(rollout: FirmwareRollout, outbox: Outbox, now: datetime, *, give_up:
     return msgspec.structs.replace(outbox, state=state, pending=pending)
 
 
-def without(outbox: Outbox, notices: Iterable[Notice]) -> Outbox:
-    """The outbox once these were delivered or given up."""
-    gone = list(notices)
-    return msgspec.structs.replace(outbox, pending=tuple(each for each in outbox.pending if each not in gone))
+def without(outbox: Outbox, notice: Notice) -> Outbox:
+    """The outbox once this one was delivered or given up."""
+    return msgspec.structs.replace(outbox, pending=tuple(each for each in outbox.pending if each != notice))

@@ -50,6 +50,7 @@ from edgewright.controllers.rollout.jobs import (
 )
 from edgewright.controllers.rollout.recall import recall_names, recall_of
 from edgewright.controllers.rollout.requests import requests_of
+from edgewright.controllers.rollout.soak import Watch
 from edgewright.controllers.rollout.standing import Picture
 from edgewright.controllers.rollout.status import refused_status, status_of
 from edgewright.controllers.rollout.stop_rules import more_severe, standing_stop, tripped
@@ -71,6 +72,8 @@ class Decision:
     status: FirmwareRolloutStatus
     actions: tuple[Action, ...] = ()
     after: float | None = None
+    unseen: int = 0
+    """How many devices a batch waits for to be seen at the end of its soak time: that comes without a change."""
 
 
 def decide(
@@ -82,12 +85,16 @@ def decide(
     fleet: Fleet | None = None,
     recalls: Mapping[str, FirmwareRollout] | None = None,
     observed_by: str = "",
+    watch: Watch | None = None,
 ) -> Decision:
-    """What is to be done for a rollout; `jobs` are those that it owns, `recalls` the rollouts named as its recall."""
+    """What is to be done for a rollout; `jobs` are those that it owns, `recalls` the rollouts named as its recall.
+
+    Without a `watch`, or where nothing observes a device, a soak time ends for it without its being seen.
+    """
     found = problems(rollout.spec)
     if found:
         return Decision(refused_status(rollout, found, now))
-    return _Pass(rollout, jobs, now, fleet, recalls or {}, observed_by).decide(devices)
+    return _Pass(rollout, jobs, now, fleet, recalls or {}, observed_by, watch).decide(devices)
 
 
 @dataclass
@@ -100,6 +107,7 @@ class _Pass:
     fleet: Fleet | None
     recalls: Mapping[str, FirmwareRollout]
     observed_by: str
+    watch: Watch | None
     actions: list[Action] = field(default_factory=list)
     created: int = 0
 
@@ -115,7 +123,7 @@ class _Pass:
         older = frozenset(job.uid for jobs in self.revisions.older.values() for job in jobs)
         noted = (job.requests for job in current.all if job.requests is not None)
         self.requests, unnoted = requests_of(spec, noted, self.now)
-        surveyor = Surveyor(self.rollout, current, older, self.requests, self.revisions.opened)
+        surveyor = Surveyor(self.rollout, current, older, self.requests, self.revisions.opened, watch=self.watch)
         self.target_of = surveyor.target_of
         self.survey: Survey = surveyor.go(devices)
         self._supersede()
@@ -156,7 +164,9 @@ class _Pass:
         if unnoted and current.all:
             # When it was asked comes first: what follows from it is decided once that stands.
             self.actions = [NoteRequests(current.all[-1].job, self.requests)]
-        return Decision(status, tuple(self.actions), self._after(status, verdicts.get(top), closed_until))
+        after = self._after(status, verdicts.get(top), closed_until)
+        unseen = self.survey.tallies[top].unseen if top else 0
+        return Decision(status, tuple(self.actions), after, unseen)
 
     # --- earlier revisions -----------------------------------------------------------------------------------------
 
@@ -244,6 +254,8 @@ class _Pass:
                     missing=self._fillable(number) if number == top else 0,
                     follows=more,
                     approvals=approvals,
+                    unseen=self.survey.tallies[number].unseen,
+                    lost_at=self.survey.tallies[number].lost_at,
                 ),
             )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -23,8 +24,10 @@ from edgewright.api.firmwarerollout import (
     FirmwareRolloutStatus,
     RolloutPhase,
 )
+from edgewright.api.flash_pod import Protocol
 from edgewright.api.flashjob import FlashJob
 from edgewright.api.fleet import FLEET, Fleet
+from edgewright.api.protocols import offered
 from edgewright.controllers.ledger import Ledger
 from edgewright.controllers.metrics import RolloutMetrics
 from edgewright.controllers.rollout.actions import (
@@ -42,6 +45,7 @@ from edgewright.controllers.rollout.actions import (
 )
 from edgewright.controllers.rollout.decisions import decide
 from edgewright.controllers.rollout.recall import recall_names
+from edgewright.controllers.rollout.soak import Watch, observer
 from edgewright.controllers.rollout.triggers import Watchers, asked_or_wiped, tells_of_device, tells_of_job
 from edgewright.controllers.settings import Settings
 from edgewright.runtime import logs
@@ -64,6 +68,8 @@ _HEAVY: Final = 200
 """From so many devices on progress alone is shown less often: once it is one part in twenty-five, or after minutes."""
 _PROGRESS: Final = 25
 _SELDOM: Final = 300.0
+_LOOK_AGAIN: Final = 2.0
+"""How much less often a rollout is looked at that only waits for devices to be seen."""
 _ENDED: Final = frozenset(
     {RolloutPhase.COMPLETED.value, RolloutPhase.ABORTED.value, RolloutPhase.RECALLED.value, RolloutPhase.FAILED.value}
 )
@@ -82,6 +88,8 @@ class _Memory:
     """When the status was last written."""
     devices: int = 0
     ended: bool = False
+    since: datetime | None = None
+    """When this process first looked at it."""
 
 
 class Rollouts:
@@ -89,6 +97,8 @@ class Rollouts:
 
     def __init__(self, manager: Manager, settings: Settings, clock: Clock) -> None:
         self._settings = settings
+        protocols = frozenset((*Protocol, *offered())) if settings.probe else ()
+        self._observes = observer(probe=settings.probe, local=settings.local, protocols=protocols)
         self._clock = clock
         self._client = manager.client
         self._recorder = manager.recorder
@@ -134,6 +144,12 @@ class Rollouts:
             fleet=self.fleets.get(Key("", FLEET)),
             recalls={name: other for name, other in named if other is not None},
             observed_by="Prober" if self._settings.probe else "Instances",
+            watch=Watch(
+                now=self._clock.now(),
+                observes=self._observes,
+                since=memory.since,
+                grace=self._settings.timing.soak_grace,
+            ),
         )
         for action in decision.actions:
             await self._carry_out(rollout, action)
@@ -144,7 +160,9 @@ class Rollouts:
             return self._settings.timing.status_every  # what is shown follows from what is there then
         memory.ended = status.phase in _ENDED
         left = await self._show(rollout, status, memory)
-        found = [each for each in (decision.after, left) if each is not None]
+        # That a device was seen once more is no reason for a pass of its own: it happens all the time.
+        soon = _LOOK_AGAIN * self._settings.timing.status_every if decision.unseen else None
+        found = [each for each in (decision.after, left, soon) if each is not None]
         return min(found) if found else None
 
     def _jobs_of(self, rollout: FirmwareRollout) -> list[FlashJob]:
@@ -244,7 +262,7 @@ class Rollouts:
     def _remember(self, rollout: FirmwareRollout) -> _Memory:
         memory = self._memory.get(rollout.key)
         if memory is None or memory.uid != rollout.metadata.uid:
-            memory = self._memory[rollout.key] = _Memory(rollout.metadata.uid)
+            memory = self._memory[rollout.key] = _Memory(rollout.metadata.uid, since=self._clock.now())
         return memory
 
 

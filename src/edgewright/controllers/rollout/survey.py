@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from edgewright.api.device import STALE, Device, FlashRecord
@@ -21,6 +21,7 @@ from edgewright.controllers.rollout.jobs import BatchJob, BatchJobs
 from edgewright.controllers.rollout.recall import recall_targets
 from edgewright.controllers.rollout.requests import Requests
 from edgewright.controllers.rollout.selection import choice_of
+from edgewright.controllers.rollout.soak import Sight, Watch
 from edgewright.controllers.rollout.targets import Barred, Target, targets_of
 from edgewright.runtime.conditions import is_true
 
@@ -43,6 +44,10 @@ class Tally:
     waiting: int = 0
     quarantined: int = 0
     excluded: int = 0
+    unseen: int = 0
+    """How many of those that run the new version were not seen since the end of the soak time."""
+    lost_at: datetime | None = None
+    """When those count as regressed."""
     ended: datetime | None = None
     """When the latest one ended."""
 
@@ -133,6 +138,8 @@ class Surveyor:
         others: frozenset[str] = frozenset(),
         requests: Requests | None = None,
         opened: datetime | None = None,
+        *,
+        watch: Watch | None = None,
     ) -> None:
         """`others` are the uids of the jobs of earlier revisions; `opened` says when the first batch of all opened."""
         spec = rollout.spec
@@ -149,6 +156,9 @@ class Surveyor:
         self._resumed, self._retried = asked.resume.time, asked.retry.time
         self._retry = asked.retry.text
         self._states: dict[Target, str] = {}
+        self._watch = watch
+        self._watched: dict[int, list[tuple[Device, BatchJob, FlashRecord]]] = {}
+        """By batch: the devices that count as well if they were seen at the end of the soak time."""
         self.survey = Survey(tallies={number: Tally(number) for number in jobs.by_batch})
 
     def go(self, devices: Iterable[Device]) -> Survey:
@@ -198,6 +208,8 @@ class Surveyor:
                 survey.outcomes[_SUCCEEDED] += job.succeeded
                 survey.fresh[_SUCCEEDED] += job.succeeded
                 self._end_at(tally, job.ended)
+        for number, watched in self._watched.items():
+            self._look_for(watched, survey.tallies[number], self._soak_of(number))
 
     def _claimed_or_other(self, device: Device, job: BatchJob | None) -> None:
         claim = device.status.claim
@@ -253,16 +265,52 @@ class Surveyor:
             return
         name = device.metadata.name
         if name in job.regressed or (job.watched and has_regressed(device, record, self._spec.observe)):
-            self.survey.fallen.setdefault(job.uid, []).append(name)
-            tally.regressed += 1
-            self._note(tally, REGRESSED, time)
-            self._retry_later(device, job)
+            self._fell(device, job, tally, time)
+        elif self._is_watched(device, job):
+            self._watched.setdefault(job.batch, []).append((device, job, record))
+            if time is not None:
+                self._end_at(tally, time)
+        else:
+            self._went_well(tally, record)
+
+    def _is_watched(self, device: Device, job: BatchJob) -> bool:
+        return (
+            job.watched and self._spec.observe.disappeared and self._watch is not None and self._watch.observes(device)
+        )
+
+    def _soak_of(self, batch: int) -> float:
+        return float(self._spec.batches[batch - 1].soak_seconds)
+
+    def _look_for(self, watched: list[tuple[Device, BatchJob, FlashRecord]], tally: Tally, soak: float) -> None:
+        """Counts devices that succeeded by whether they were seen at the end of the soak time."""
+        watch = self._watch
+        if watch is None or tally.pending or tally.ended is None:  # it has not begun
+            for _, _, record in watched:
+                self._went_well(tally, record)
             return
-        if outcome == _CURRENT:
+        soaked = tally.ended + timedelta(seconds=soak)
+        lost_at = watch.lost_at(soaked, len(watched))
+        for device, job, record in watched:
+            sight = watch.sight_of(device, soaked, lost_at)
+            if sight is Sight.LOST:
+                self._fell(device, job, tally, record.time)
+                continue
+            self._went_well(tally, record)
+            if sight is Sight.AWAITED:
+                tally.unseen, tally.lost_at = tally.unseen + 1, lost_at
+
+    def _went_well(self, tally: Tally, record: FlashRecord) -> None:
+        if record.outcome == _CURRENT:
             tally.current += 1
         else:
             tally.succeeded += 1
-        self._note(tally, outcome, time)
+        self._note(tally, record.outcome, record.time)
+
+    def _fell(self, device: Device, job: BatchJob, tally: Tally, time: datetime | None) -> None:
+        self.survey.fallen.setdefault(job.uid, []).append(device.metadata.name)
+        tally.regressed += 1
+        self._note(tally, REGRESSED, time)
+        self._retry_later(device, job)
 
     def _failed(self, device: Device, job: BatchJob, tally: Tally, outcome: str, time: datetime | None) -> None:
         tally.failed += 1
@@ -337,6 +385,5 @@ def has_regressed(device: Device, record: FlashRecord, observe: Observe) -> bool
     """Whether a device has fallen back, changed or disappeared after its success."""
     status = device.status
     if observe.version and status.version and record.version and status.version != record.version:
-        # That it was seen is written down in whole seconds: a change in the second of its success counts too.
-        return status.last_seen is None or record.time is None or status.last_seen >= record.time.replace(microsecond=0)
+        return record.precedes(status.last_seen)
     return observe.disappeared and bool(status.conditions) and is_true(status.conditions, STALE)

@@ -76,12 +76,15 @@ def judge(
     follows: bool = False,
     approvals: Collection[str] = (),
     approve: str = APPROVE,
+    unseen: int = 0,
+    lost_at: datetime | None = None,
 ) -> Verdict:
     """How a batch stands.
 
     `over` says that it has been closed or that a later one is open: then it has passed, whatever its devices do. A
     batch that is still being opened lacks `missing` devices. `follows` says whether devices are left for a next one.
-    `approve` says how one approves the batch {}.
+    `approve` says how one approves the batch {}. So many devices are `unseen` since the end of the soak time, and fail
+    at `lost_at`: until then the batch waits for them.
     """
     if over:
         return Verdict(phase=BatchPhase.PASSED, ended=tally.ended, passed=tally.ended)
@@ -92,11 +95,15 @@ def judge(
         return Verdict(phase=BatchPhase.FAILED, message=shortfall(step, tally), ended=ended)
     soaked = ended + timedelta(seconds=step.soak)
     due = ended + timedelta(seconds=step.interval) if follows else ended
-    if now < max(soaked, due):
-        until = max(soaked, due)
+    until, message = max(soaked, due), ""
+    if now < until:
         message = (
             f"its devices are watched until {_time(until)}" if step.soak else f"the next one opens at {_time(due)}"
         )
+    elif unseen and lost_at is not None:
+        until = lost_at
+        message = f"its soak time is over, and {unseen} of its devices must be seen once more until {_time(until)}"
+    if message:
         return Verdict(phase=BatchPhase.SOAKING, message=message, until=until, ended=ended)
     if follows and step.manual and step.name not in approvals:
         message = f"waits for approval: {approve.format(step.name)}"

@@ -130,7 +130,7 @@ class Account:
         self._saw(device, version_after=device.version, rebooted=rebooted)
 
     def _saw(self, device: Identity, **fields: object) -> None:
-        told = {"device": device.device, "application": device.application, **fields}
+        told = {"device": device.device, "application": device.application, "observed": self._clock.now(), **fields}
         if device.certificate:
             told["certificate"] = fingerprint(device.certificate)
         self.note(**told)

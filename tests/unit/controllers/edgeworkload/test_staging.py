@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgewright.api.edge_revisions import served
+from edgewright.api.edge_revisions import Versions, served
+from edgewright.api.edgeworkload import EdgeWorkload
 from edgewright.api.edgeworkload_rollout import ROLLED_OUT
 from edgewright.controllers.edgeworkload.decisions import problem_to_show, status_of
 from edgewright.controllers.edgeworkload.staging import decide
+from edgewright.gateway.assembly import needs
 from edgewright.runtime.conditions import find
 from tests.harness import repetition
 from tests.unit.controllers.edgeworkload.staging_stage import CANARY, HALF, World, running, workload
@@ -339,3 +341,42 @@ def test_at_any_moment_only_devices_of_open_batches_have_the_new_version(seed: i
         world.later(60)
     assert len(world.having("two")) == 12
     assert told(world)[0] == "Completed"
+
+
+class Naming(World):
+    """A workload that takes its environment from a Secret, whose name is in the place of the image."""
+
+    @property
+    def workload(self) -> EdgeWorkload:
+        """As people have written it."""
+        made = workload("fixed", self.rollout)
+        containers = [{"name": "a", "image": "fixed", "envFrom": [{"secretRef": {"name": self.image}}]}]
+        pod = msgspec.structs.replace(made.spec.pod, spec={"containers": containers})
+        return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, pod=pod))
+
+    def named(self) -> dict[str, set[str]]:
+        """The devices by the Secret that the gateway reads for them."""
+        versions = Versions(self.workload, self.revisions)
+        found: dict[str, set[str]] = {}
+        for device in self.devices:
+            version = versions.of(device.metadata.name)
+            assert version is not None
+            for source in needs(device, device.spec, [version[1]]):
+                found.setdefault(source.name, set()).add(device.metadata.name)
+        return found
+
+
+def test_a_secret_under_another_name_is_staged_as_any_change_is() -> None:
+    """What is in a Secret is no part of a version; its name is, and the others keep the one that they know."""
+    world = Naming(4, {"batches": [CANARY]})
+    world.image = "token-1"
+    world.settle()
+    world.serve()
+    assert world.named() == {"token-1": {"d0", "d1", "d2", "d3"}}
+    world.image = "token-2"
+    world.settle()
+    found = world.named()
+    assert (len(found["token-2"]), len(found["token-1"])) == (1, 3)
+    world.serve()
+    world.settle()
+    assert world.named() == {"token-2": {"d0", "d1", "d2", "d3"}}

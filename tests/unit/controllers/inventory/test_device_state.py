@@ -19,7 +19,7 @@ from tests.unit.controllers.inventory.fleet import CLAIM, NOW, ago, device, flas
 
 TIMING = Timing(stale_after=600, seen_every=300)
 LABELS = {"edgewright.dev/type": "esp32s3", "edgewright.dev/application": "thermo"}
-SAID = Discovered(instance="u1", application="thermo", version="1.0.0")
+SAID = Discovered(instance="u1", application="thermo", version="1.0.0", time=sighting("u1").since)
 SEEN = DeviceStatus(application="thermo", version="1.0.0", instances=("u1",), discovered=SAID, last_seen=ago(10))
 SETTLED = device(labels=LABELS, status=SEEN)
 
@@ -68,7 +68,7 @@ def test_that_it_was_seen_is_written_now_and_then_only() -> None:
 
 def test_when_something_else_changes_it_says_when() -> None:
     wanted = keep(SETTLED, sighting("u1", VERSION="1.1.0"))
-    said = msgspec.structs.replace(SAID, version="1.1.0")
+    said = msgspec.structs.replace(SAID, version="1.1.0", time=NOW)
     assert wanted.status == msgspec.structs.replace(SEEN, version="1.1.0", discovered=said, last_seen=NOW)
 
 
@@ -188,6 +188,25 @@ def test_the_next_write_that_it_was_seen_comes_in_time_and_not_for_all_at_once()
     waits = {look_again(device(f"d{number}", status=SEEN), view, now=NOW, timing=TIMING) for number in range(50)}
     assert len(waits) == 50
     assert all(wait is not None and 290 <= wait <= 440 for wait in waits)
+
+
+def test_that_it_was_seen_is_written_once_when_somebody_wants_to_know_it() -> None:
+    view, due = View(sightings=(sighting("u1"),)), NOW + timedelta(seconds=20)
+
+    def looked(known: Device, now: datetime) -> tuple[DeviceStatus, float | None]:
+        wanted = kept(known, view, now=now, timing=TIMING, due=due)
+        after = msgspec.structs.replace(known, status=wanted.status)
+        return wanted.status, look_again(after, view, now=now, timing=TIMING, due=due)
+
+    assert looked(SETTLED, NOW) == (SEEN, 20)
+    seen, wait = looked(SETTLED, due)
+    assert seen == msgspec.structs.replace(SEEN, last_seen=due)
+    assert wait is not None
+    assert wait >= 300, "as ever"
+    again = msgspec.structs.replace(SETTLED, status=seen)
+    assert looked(again, due + timedelta(seconds=5))[0] is seen
+    gone = kept(SETTLED, View(), now=due, timing=TIMING, due=due)
+    assert gone.status is SEEN, "one that nothing shows was not seen"
 
 
 def test_the_oldest_instances_that_are_gone_make_room() -> None:

@@ -62,6 +62,19 @@ def test_nothing_is_written_where_nothing_changed_but_that_it_is_seen_now_and_th
     assert answered(known, Told(version="1.0.1")).last_seen == NOW
 
 
+def test_that_a_device_answers_is_written_once_when_somebody_wants_to_know_it() -> None:
+    known = written(application="lamp", version="1.0.0", last_seen=ago(20))
+    told = Told(type="esp32", application="lamp", version="1.0.0")
+
+    def asked(now: datetime) -> DeviceStatus:
+        return after_answer(known, told, now=now, timing=TIMING, due=NOW)
+
+    assert asked(ago(1)) is known.status
+    assert asked(NOW) == msgspec.structs.replace(known.status, last_seen=NOW)
+    later = written(application="lamp", version="1.0.0", last_seen=NOW)
+    assert after_answer(later, told, now=NOW + timedelta(seconds=10), timing=TIMING, due=NOW) is later.status
+
+
 def test_a_device_that_answers_again_is_neither_stale_nor_another_one() -> None:
     status = answered(written(conditions=(*marked(STALE), *marked(DIFFERS)), last_seen=ago(5)), Told(version="1"))
     assert {each.type: each.status for each in status.conditions} == {STALE: FALSE, DIFFERS: FALSE}

@@ -51,12 +51,16 @@ from edgewright.controllers.rollout.actions import (
     ResumeJob,
 )
 from edgewright.controllers.rollout.decisions import Decision, decide
+from edgewright.controllers.rollout.soak import Watch
 from edgewright.runtime.objects import Condition, ObjectMeta
 
 BEGIN = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
+GRACE = 300.0
 FIRMWARE = "registry.example/esp32:2.0.0"
 BEFORE = Firmware(reference="registry.example/esp32:1.0.0", digest="sha256:" + "1" * 64, version="1.0.0")
 NEW_DIGEST = "sha256:" + "2" * 64
+
+CANARY = [{"name": "canary", "size": 2}]
 
 replace = msgspec.structs.replace
 
@@ -106,6 +110,10 @@ class World:
         self.jobs: dict[str, FlashJob] = {}
         self.recalls: dict[str, FirmwareRollout] = {}
         self.now = BEGIN
+        self.observed: set[str] = set()
+        """The devices that something sees now and then, as `see` says."""
+        self.since: datetime | None = None
+        """Since when the operator looks at the rollout."""
         self.fleet: Fleet | None = None
         self.did: list[Action] = []
         self._uids = itertools.count(1)
@@ -123,6 +131,12 @@ class World:
             fleet=self.fleet,
             recalls=self.recalls,
             observed_by="Instances",
+            watch=Watch(
+                now=self.now,
+                observes=lambda device: device.metadata.name in self.observed,
+                since=self.since,
+                grace=GRACE,
+            ),
         )
 
     def step(self, upto: int | None = None) -> Decision:
@@ -297,6 +311,11 @@ class World:
         """Freezes or thaws the fleet."""
         self.fleet = Fleet(metadata=ObjectMeta(name="fleet"), spec=FleetSpec(frozen=frozen, reason="audit", by="ann"))
 
+    def see(self, *names: str) -> None:
+        """Lets devices be seen now, in the whole second as the inventory writes it; all, where none is named."""
+        for name in names or self.devices:
+            self.status(name, last_seen=self.now.replace(microsecond=0))
+
     def later(self, seconds: float) -> None:
         """Lets time pass."""
         self.now += timedelta(seconds=seconds)
@@ -310,3 +329,8 @@ class World:
         """The devices of the jobs, in the order of their names, without those of a retry."""
         jobs = sorted(self.jobs.values(), key=lambda job: [int(part) for part in job.metadata.name.split("-")[-3:]])
         return [job.spec.uuids for job in jobs if RETRY_ANNOTATION not in job.metadata.annotations]
+
+
+def world(number: int = 10, **spec: Any) -> World:
+    """A fleet with a rollout on it."""
+    return World(rollout_of(**spec), fleet_of(number))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import hypothesis
@@ -27,7 +27,7 @@ from edgewright.api.flash_pod import Outcome
 from edgewright.api.flashjob import FlashJob
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.rollout.actions import STARTS, Action, CreateJob, CreateRecall, DeleteJob, ExtendJob
-from tests.unit.controllers.rollout.rollout_world import BEGIN, World, device_of, replace, rollout_of
+from tests.unit.controllers.rollout.rollout_world import BEGIN, GRACE, World, device_of, replace, rollout_of
 
 TOLD = hypothesis.settings().max_examples
 EXAMPLES = 500 if TOLD <= 50 else 2 * TOLD
@@ -48,6 +48,7 @@ class History:
         self.world = World(
             rollout_of(**self.spec), [self._device(f"d{place:02}", each) for place, each in enumerate(labels)]
         )
+        self.world.observed = {name for name in self.world.devices if chance.random() < 0.5}
         self.ended_for_ever: dict[int, str] = {}
 
     # --- what there may be -----------------------------------------------------------------------------------------
@@ -185,7 +186,11 @@ class History:
 
     def _by_devices(self, name: str) -> None:
         world, chance = self.world, self.chance
-        match chance.randrange(4):
+        match chance.randrange(6):
+            case 4:
+                world.see()
+            case 5:
+                world.observed ^= {name}
             case 0:
                 world.quarantine(name, holds=chance.random() < 0.5)
             case 1:
@@ -224,7 +229,7 @@ class History:
         assert world.rollout is not None
         shuffled = World(world.rollout, self.chance.sample(list(world.devices.values()), len(world.devices)))
         shuffled.jobs, shuffled.now, shuffled.fleet = dict(reversed(world.jobs.items())), world.now, world.fleet
-        shuffled.recalls = world.recalls
+        shuffled.recalls, shuffled.observed = world.recalls, world.observed
         shuffled.wipe()
         assert shuffled.decide().actions == actions
 
@@ -274,6 +279,7 @@ class History:
         assert world.rollout is not None
         good = bad = 0
         ends = []
+        seen: list[datetime] = []
         spec = world.rollout.spec
         simple = spec.batch_size is not None
         named = None if simple or number > len(spec.batches) else spec.batches[number - 1]
@@ -294,6 +300,8 @@ class History:
             fell = soak and named is not None and (STALE in conditions or device.status.version != record.version)
             if Outcome(record.outcome).good and not fell:
                 good += 1
+                if name in world.observed:
+                    seen.append(device.status.last_seen or BEGIN)
             else:
                 bad += 1
         latest = max(ends, default=min(job.metadata.creation_timestamp or BEGIN for job in jobs))
@@ -302,7 +310,12 @@ class History:
         elif named is not None and not closed:
             wanted = 90 if named.gate.success_percent is None else named.gate.success_percent
             assert good * 100 >= wanted * (good + bad)
-            assert world.now >= latest + timedelta(seconds=soak)
+            soaked = latest + timedelta(seconds=soak)
+            assert world.now >= soaked
+            # Those that nobody has seen since count as failed in the end, and the gate may allow that.
+            unseen = sum(moment < soaked for moment in seen) if soak else 0
+            assert not unseen or world.now >= soaked + timedelta(seconds=GRACE)
+            assert (good - unseen) * 100 >= wanted * (good + bad)
             assert named.gate.approval != "manual" or named.name in spec.approvals
 
     def one_job_each(self) -> None:
@@ -344,7 +357,11 @@ def test_a_rollout_that_nothing_disturbs_comes_to_its_end_with_every_device(seed
             if not history.decide(crash=chance.random() < 0.3):
                 break
         startable = world.startable()
-        world.flash(*chance.sample(startable, len(startable))) if startable else world.later(40)
+        if startable:
+            world.flash(*chance.sample(startable, len(startable)))
+        else:
+            world.later(40)
+            world.see()
     assert world.rollout is not None
     status = world.settle()
     assert status.counts is not None

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from edgewright.api.flash_pod import Outcome
-from edgewright.controllers.rollout.observation import Observation
+from edgewright.controllers.rollout.observation import Observation, soak_end_changed
+from edgewright.runtime.cache import Change
 from edgewright.runtime.objects import Key
 from tests.unit.controllers.rollout.rollout_world import World, fleet_of, rollout_of
 
 
 class Held(dict[Key, Any]):
     """A cache, as far as it is asked."""
+
+    def __iter__(self) -> Any:
+        return iter(self.values())
 
 
 def observation(on: World) -> Observation:
@@ -62,3 +67,44 @@ def test_nobody_is_watched_without_a_soak_time_or_when_the_rollout_is_over_or_an
     on.ask(aborted=True)
     on.settle()
     assert watched(on) == set()
+
+
+def test_a_device_must_be_seen_at_the_end_of_its_soak_time_once_that_is_known() -> None:
+    on = World(rollout_of(batches=[{"name": "canary", "size": 2, "soakSeconds": 60}]), fleet_of(4))
+    on.settle()
+    first, second = on.batches()[0]
+    on.later(0.7)
+    on.flash(first)
+    before = on.settle()
+    assert observation(on).due(on.devices[first]) is None, "another device of the batch has not ended"
+    on.later(10)
+    on.flash(second)
+    ended = on.now
+    on.settle()
+    due = observation(on).due(on.devices[first])
+    assert due is not None
+    assert timedelta(seconds=60) <= due - ended <= timedelta(seconds=61)
+    assert due.microsecond == 0, "as it is written that a device was seen"
+    assert {key.name for key in observation(on).members(on.rollout)} == {first, second} if on.rollout else False
+    on.see()
+    on.later(61)
+    on.settle()
+    assert observation(on).due(on.devices[first]) is None, "the batch is closed"
+    assert before.batches[0].ended is None
+
+
+def test_the_devices_are_looked_at_when_the_end_of_their_soak_time_is_known_and_not_before() -> None:
+    on = World(rollout_of(batches=[{"name": "canary", "size": 2, "soakSeconds": 60}]), fleet_of(4))
+    on.settle()
+    first, second = on.batches()[0]
+    begun = on.rollout
+    on.flash(first)
+    on.settle()
+    half = on.rollout
+    on.flash(second)
+    on.settle()
+    whole = on.rollout
+    assert not soak_end_changed(Change(old=begun, new=half))
+    assert soak_end_changed(Change(old=half, new=whole))
+    assert soak_end_changed(Change(old=None, new=whole)), "after a restart"
+    assert not soak_end_changed(Change(old=whole, new=None))

@@ -51,6 +51,23 @@ def test_no_text_of_a_device_or_a_server_moves_the_cursor_of_who_reads_the_repor
     assert report.outcome is Outcome.FAILED
 
 
+async def test_the_report_tells_when_the_device_last_said_what_it_runs() -> None:
+    clock = VirtualClock()
+    saved: list[bytes] = []
+    account = Account(clock=clock, say=lambda _line: None, save=saved.append)
+    account.saw_before(Identity(version="1"))
+    asked = clock.now()
+    await clock.advance(40)
+    assert account.save(Verdict(Outcome.FAILED, "it broke")).observed == asked
+    account.saw_after(Identity(version="2"), rebooted=True)
+    proven = clock.now()
+    await clock.advance(9)
+    account.save(Verdict(Outcome.SUCCEEDED, "it runs"))
+    report = decode_report(saved[-1].decode())
+    assert report is not None
+    assert (report.version_after, report.observed) == ("2", proven)
+
+
 def test_the_report_of_a_success_needs_no_log() -> None:
     account = Account(clock=VirtualClock(), say=lambda _line: None)
     account.log("a line")
