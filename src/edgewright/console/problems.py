@@ -68,6 +68,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """With 403: in which namespace."""
     user: str = ""
     """With 403: as whom the API server knows the caller."""
+    sign_in: str = msgspec.field(default="", name="signIn")
+    """With 401: the path where a person signs in with a browser, where this console has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
