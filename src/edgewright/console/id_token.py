@@ -94,7 +94,7 @@ class Expected:
 class _Header(msgspec.Struct, frozen=True):
     alg: str = ""
     kid: str = ""
-    crit: msgspec.Raw | None = None
+    crit: Any = None
 
 
 def verified(token: str, keys: Sequence[Jwk], expected: Expected, *, now: float) -> Claims:

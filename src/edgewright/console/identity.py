@@ -61,8 +61,8 @@ _MARGIN: Final = 30.0
 """So long before its end a token is refreshed."""
 _TRY_AGAIN: Final = 10.0
 _REMEMBERED: Final = 4096
-_SENT: Final = "edgewright.oidc.cookies"
-_SESSION: Final = "edgewright.oidc.session"
+_SENT: Final = web.RequestKey("cookies", list[str])
+_SESSION: Final = web.RequestKey("session", Session)
 
 T = TypeVar("T")
 
@@ -277,7 +277,7 @@ class OidcSignIn:
 
     async def end(self, request: web.Request) -> None:
         """Signs out: the cookies go, the session counts no more here, and its refresh token nowhere."""
-        session: Session = request[_SESSION]
+        session = request[_SESSION]
         _remember(self._ended, session.id, None)
         request[_SENT] = self._cleared(request)
         if session.refresh_token:
