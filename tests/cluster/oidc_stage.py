@@ -111,6 +111,19 @@ def provider(folder: Path) -> Iterator[ProviderProcess]:
         running.process.kill()
 
 
+def api_flags(running: ProviderProcess) -> tuple[str, ...]:
+    """What a kube-apiserver is told so that it knows the provider."""
+    return (
+        f"--oidc-issuer-url={running.issuer}",
+        f"--oidc-client-id={CLIENT}",
+        f"--oidc-ca-file={running.authority}",
+        "--oidc-username-claim=sub",
+        "--oidc-username-prefix=oidc:",
+        "--oidc-groups-claim=groups",
+        "--oidc-groups-prefix=oidc:",
+    )
+
+
 def _described(folder: Path, code: Path, certificate: Path, key: Path) -> ProviderProcess:
     port = free_port()
     issuer = f"https://127.0.0.1:{port}"

@@ -42,16 +42,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProce
 @pytest.fixture(scope="module")
 def plane(request: pytest.FixtureRequest, provider: ProviderProcess) -> Iterator[ControlPlane]:
     """An API server that knows the provider, with our kinds and what its users may do."""
-    flags = (
-        f"--oidc-issuer-url={provider.issuer}",
-        f"--oidc-client-id={CLIENT}",
-        f"--oidc-ca-file={provider.authority}",
-        "--oidc-username-claim=sub",
-        "--oidc-username-prefix=oidc:",
-        "--oidc-groups-claim=groups",
-        "--oidc-groups-prefix=oidc:",
-    )
-    for made in run(request, functools.partial(ControlPlane, api_flags=flags)):
+    for made in run(request, functools.partial(ControlPlane, api_flags=stage.api_flags(provider))):
         console_stage.install(made)
         yield made
 

@@ -195,7 +195,8 @@ class Console:
             if operation.writes:
                 check_same_origin(request.headers, scheme="https" if self.settings.secure else "http")
             return None
-        raise unauthorized("send the header Authorization: Bearer TOKEN")
+        first = "sign in, or " if self._oidc is not None else ""
+        raise unauthorized(f"{first}send the header Authorization: Bearer TOKEN")
 
     def _hinted(self, request: web.Request, refusal: Refusal) -> Refusal:
         return refusal if self._oidc is None else self._oidc.hinted(request, refusal)
