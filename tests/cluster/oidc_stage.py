@@ -162,7 +162,7 @@ def _described(folder: Path, code: Path, certificate: Path, key: Path) -> Provid
         except OSError:
             return False
 
-    command = [node_folder() / "node", code / "provider.mjs", json.dumps(settings)]
+    command: list[str | Path] = [node_folder() / "node", code / "provider.mjs", json.dumps(settings)]
     process = Process("oidc-provider", command, log=folder / "oidc-provider.log", ready=answers)
     return ProviderProcess(issuer, authority, process)
 

@@ -293,6 +293,8 @@ class Address:
 
     url: str
     secret: str = ""
+    callback: str = ""
+    """Where a provider sends people back to, where there is one."""
 
     @property
     def link(self) -> str:
@@ -324,11 +326,22 @@ async def served(
             raise Failed(f"{where}: {_not_here(error, option)}") from error
         try:
             url = f"{'https' if chosen.tls else 'http'}://{Listen(where.host, listener.port)}"
-            yield Address(url=url, secret=serving.sign_in.secret if serving.sign_in else "")
+            yield Address(
+                url=url,
+                secret=serving.sign_in.secret if serving.sign_in else "",
+                callback=callback_of(chosen.settings, url),
+            )
         finally:
             await listener.close()
     finally:
         await serving.close()
+
+
+def callback_of(settings: Settings, url: str) -> str:
+    """The address that the provider must know, empty where people do not sign in at one."""
+    from edgewright.console.oidc import CALLBACK  # noqa: PLC0415
+
+    return "" if settings.oidc is None else (settings.oidc.external_url or url) + CALLBACK
 
 
 def _not_here(error: OSError, option: str) -> str:
@@ -372,6 +385,13 @@ def how_to_use(address: Address, server: str) -> str:
             "Open this once, within ten minutes, to act as the kubeconfig's user:",
             "",
             f"  {address.link}",
+            "",
+        ]
+    if address.callback:
+        lines += [
+            "People sign in at the provider, which must know this redirect address:",
+            "",
+            f"  {address.callback}",
             "",
         ]
     return "\n".join([*lines, "Ctrl-C stops it."])

@@ -60,7 +60,8 @@ _MAX_TOKEN: Final = 16 << 10
 _MARGIN: Final = 30.0
 """So long before its end a token is refreshed."""
 _TRY_AGAIN: Final = 10.0
-_REMEMBERED: Final = 4096
+_REMEMBERED: Final = 1024
+"""How many sessions that were refreshed or ended are known here: each takes a few kilobytes."""
 _SENT: Final = web.RequestKey("cookies", list[str])
 _SESSION: Final = web.RequestKey("session", Session)
 

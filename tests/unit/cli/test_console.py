@@ -125,7 +125,23 @@ def test_an_origin_is_named_exactly() -> None:
         choose(LOOPBACK, origins=("*",))
 
 
-PROVIDER = {"issuer": "https://login.example.com", "client_id": "console"}
+PROVIDER: dict[str, Any] = {"issuer": "https://login.example.com", "client_id": "console"}
+
+
+@pytest.mark.parametrize(
+    ("given", "callback"),
+    [
+        ({}, ""),
+        (PROVIDER, "http://127.0.0.1:1/sign-in/oidc/callback"),
+        ({**PROVIDER, "external_url": "https://a.example"}, "https://a.example/sign-in/oidc/callback"),
+    ],
+)
+def test_the_address_that_a_provider_must_know_is_said(given: dict[str, Any], callback: str) -> None:
+    url = "http://127.0.0.1:1"
+    found = console.callback_of(choose(LOOPBACK, **given).settings, url)
+    assert found == callback
+    told = console.how_to_use(console.Address(url=url, callback=found), "https://server")
+    assert ("which must know this redirect address:\n\n  " + callback in told) == bool(given)
 
 
 def test_people_sign_in_at_a_provider(tmp_path: Path) -> None:

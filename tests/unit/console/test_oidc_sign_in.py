@@ -338,6 +338,38 @@ async def test_a_refresh_goes_on_when_who_waited_for_it_has_gone(tmp_path: Path)
         assert len(provider.given) == 2
 
 
+async def test_a_console_that_stops_waits_for_no_refresh(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    async with providing(clock) as provider:
+        settings = OidcSettings(issuer=provider.url, client_id="console", keys=KEYS)
+        async with consoles(tmp_path, oidc=settings, clock=clock) as portal:
+            browser = Browser(portal, provider, Knows(provider))
+            await browser.sign_in()
+            await clock.advance(3590)
+            provider.hold = asyncio.Event()
+            asking = asyncio.create_task(browser.me())
+            await wait_until_async(lambda: len(provider.asked) == 4, what="the refresh is asked for")
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        assert len(provider.given) == 1
+        provider.hold.set()
+
+
+async def test_only_so_much_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgewright.console.identity._REMEMBERED", 1)
+    async with browsing(tmp_path) as (browser, _):
+        copies = []
+        for _ in range(2):
+            await browser.sign_in()
+            copies.append(dict(browser.cookies))
+            assert (await browser("DELETE", "/api/v1/session"))[0] == 204
+        answers = []
+        for copy in copies:
+            browser.cookies = copy
+            answers.append(await browser.me())
+        assert answers == [(200, "oidc:jane"), (401, "the session is over: sign in again")]
+
+
 async def test_a_provider_that_does_not_answer_ends_no_session_before_its_token(tmp_path: Path) -> None:
     clock = VirtualClock()
     async with browsing(tmp_path, clock=clock) as (browser, provider):
