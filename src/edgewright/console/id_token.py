@@ -212,7 +212,7 @@ def _checked(claims: Mapping[str, Any], expected: Expected, *, now: float) -> Cl
 def _check_nonce(nonce: object, expected: Expected) -> None:
     if nonce is None and not expected.nonce_required:
         return
-    if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), expected.nonce.encode()):
+    if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(errors="replace"), expected.nonce.encode()):
         raise TokenError("the ID token belongs to another sign-in")
 
 

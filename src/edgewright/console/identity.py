@@ -142,9 +142,14 @@ def bearer_token(headers: Mapping[str, str]) -> str:
     return token
 
 
+def as_bytes(text: str) -> bytes:
+    """What somebody sent, also where its bytes were no text."""
+    return text.encode(errors="surrogatepass")
+
+
 def digest_of(secret: str) -> str:
     """What a secret is remembered as."""
-    return hashlib.sha256(b"edgewright console\0" + secret.encode()).hexdigest()
+    return hashlib.sha256(b"edgewright console\0" + as_bytes(secret)).hexdigest()
 
 
 class SignIn:
@@ -238,7 +243,7 @@ class OidcSignIn:
         except NotSealed:
             raise Refusal("bad-request", "this browser began no sign-in, or too long ago: sign in again") from None
         given = request.query.get("state", "")
-        if attempt.until < self._now() or not hmac.compare_digest(attempt.state.encode(), given.encode()):
+        if attempt.until < self._now() or not hmac.compare_digest(as_bytes(attempt.state), as_bytes(given)):
             raise Refusal("bad-request", "the answer belongs to another sign-in, or is too late: sign in again")
         return attempt
 

@@ -36,7 +36,7 @@ SCOPE: Final = "openid profile email groups"
 ATTEMPT_SECONDS: Final = 600.0
 """How long somebody may take to sign in."""
 CALLBACK: Final = "/sign-in/oidc/callback"
-_SECONDS: Final = 10.0
+_SECONDS: Final = 30.0
 _MAX_BODY: Final = 256 << 10
 _CONNECTIONS: Final = 8
 _KEPT_SECONDS: Final = 3600.0

@@ -92,7 +92,8 @@ SORTS: Final[Mapping[str, Sort]] = {
         status=401,
         title="The caller is not known",
         advice="Send the header `Authorization: Bearer TOKEN` with a token that the API server takes, for example "
-        "that of a ServiceAccount (`kubectl create token NAME`). Tokens end: ask for a new one.",
+        "that of a ServiceAccount (`kubectl create token NAME`). Tokens end: ask for a new one. Where the problem has "
+        "`signIn`, people sign in there with a browser.",
     ),
     "forbidden": Sort(
         status=403,
