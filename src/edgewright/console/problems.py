@@ -283,7 +283,8 @@ def _fields(error: ApiError) -> Iterator[FieldError]:
             code = "FieldValueDuplicate" if how == "duplicate" else "FieldValueUnknown"
             yield FieldError(pointer=pointer(path), detail=f"{how} field", code=code)
     elif isinstance(error, BadRequest | InternalError | Invalid) and "typed patch object" in error.status.message:
-        for path, said in _TYPED.findall(error.status.message):
+        # A name that is empty or has spaces in it is not found: then it is the object as a whole.
+        for path, said in _TYPED.findall(error.status.message) or [(".", error.status.message)]:
             unknown = "not declared in schema" in said
             code = "FieldValueUnknown" if unknown else "FieldValueTypeInvalid"
             yield FieldError(pointer=pointer(path), detail="unknown field" if unknown else said.strip(), code=code)
