@@ -225,7 +225,7 @@ edge: .venv/.verify.stamp kubernetes ## Run the tests with edge devices and cont
 	$(call pytest_suite,edge)
 
 .PHONY: browser
-browser: .venv/.verify.stamp web ## Run the tests that use the console as people do, with a real browser (ARGS="-k login" runs some).
+browser: .venv/.verify.stamp web kubernetes ## Run the tests that use the console as people do, with a real browser (ARGS="-k login" runs some).
 	$(call debian_package,chromium,chromium fonts-dejavu-core)
 	$(call pytest_suite,browser)
 

@@ -24,13 +24,20 @@ FLAGS = (
 
 
 @contextmanager
-def pages(profile: Path) -> Iterator[Page]:
-    """A page in a browser with a profile of its own; what a page logs as an error fails the test."""
+def pages(profile: Path, *, any_certificate: bool = False) -> Iterator[Page]:
+    """A page in a browser with a profile of its own; what a page logs as an error fails the test.
+
+    `any_certificate` is for sites of the test's own whose authority the browser does not know.
+    """
     if not PROGRAM.exists():
         raise AssertionError(f"{PROGRAM} is missing: apt-get install chromium fonts-dejavu-core")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch_persistent_context(
-            profile, executable_path=PROGRAM, args=list(FLAGS), headless=True
+            profile,
+            executable_path=PROGRAM,
+            args=list(FLAGS),
+            headless=True,
+            ignore_https_errors=any_certificate,
         )
         try:
             page = browser.new_page()

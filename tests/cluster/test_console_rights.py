@@ -195,7 +195,7 @@ async def matrix_of(rights: Rights) -> AsyncIterator[Matrix]:
 def test_no_operation_is_left_out_of_the_table() -> None:
     rights = Rights(server=None, namespace="here", hidden="there", tokens={})  # type: ignore[arg-type]
     told = {case.operation for source in (cases(rights), questions(rights), actions("", "here")) for case in source}
-    assert told | {"signIn"} == {each.name for each in OPERATIONS}
+    assert told | {"signIn", "signOut"} == {each.name for each in OPERATIONS}
 
 
 @pytest.mark.parametrize("who", IDENTITIES)

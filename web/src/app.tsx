@@ -31,7 +31,7 @@ import { type ReactElement, useState } from "react";
 import { Link, Navigate, Route, Routes, useLocation } from "react-router";
 
 import { ProblemError, api, rememberToken } from "./api/client";
-import type { FleetSummary, Me } from "./api/types";
+import type { FleetSummary, Me, Problem } from "./api/types";
 import { text } from "./model/text";
 import { CreateRolloutPage } from "./pages/create-rollout";
 import { DevicePage } from "./pages/device";
@@ -63,10 +63,10 @@ export function App(): ReactElement {
   if (me.isPending) {
     return <Loading />;
   }
-  const unknown = me.error instanceof ProblemError && me.error.problem.status === 401;
+  const unknown = me.error instanceof ProblemError && me.error.problem.status === 401 ? me.error.problem : null;
   return (
-    <Frame user={me.data?.user.name ?? ""}>
-      {unknown ? <SignIn /> : me.error ? <PageSection><Failure error={me.error} /></PageSection> : <Pages />}
+    <Frame user={unknown ? "" : (me.data?.user.name ?? "")} session={me.data?.session}>
+      {unknown ? <SignIn problem={unknown} /> : me.error ? <PageSection><Failure error={me.error} /></PageSection> : <Pages />}
     </Frame>
   );
 }
@@ -92,7 +92,22 @@ function Pages(): ReactElement {
   );
 }
 
-function Frame({ user, children }: { user: string; children: ReactElement }): ReactElement {
+interface FrameProps {
+  user: string;
+  session?: Me["session"];
+  children: ReactElement;
+}
+
+/** Ends the session and begins again with an empty page: nothing of what was seen stays in its memory. */
+async function signOut(): Promise<void> {
+  try {
+    await api("DELETE", "/api/v1/session");
+  } finally {
+    location.assign("/");
+  }
+}
+
+function Frame({ user, session, children }: FrameProps): ReactElement {
   const [theme, setTheme] = useState<Theme>(chosenTheme());
   const { pathname } = useLocation();
   const active = activePage(pathname);
@@ -118,6 +133,13 @@ function Frame({ user, children }: { user: string; children: ReactElement }): Re
           <ToolbarContent>
             <ToolbarGroup align={{ default: "alignEnd" }}>
               {user ? <ToolbarItem>{text.signedInAs(user)}</ToolbarItem> : null}
+              {user && session ? (
+                <ToolbarItem>
+                  <Button variant="secondary" size="sm" onClick={() => void signOut()}>
+                    {text.signOut}
+                  </Button>
+                </ToolbarItem>
+              ) : null}
               <ToolbarItem>
                 <Button variant="secondary" size="sm" onClick={flip}>
                   {theme === "dark" ? text.theme.light : text.theme.dark}
@@ -162,13 +184,23 @@ function FreezeBanner(): ReactElement | null {
   return freeze ? <Alert component="p" variant="warning" isInline title={text.frozen(freeze.by, freeze.reason)} /> : null;
 }
 
-function SignIn(): ReactElement {
+function SignIn({ problem }: { problem: Problem }): ReactElement {
   const [token, setToken] = useState("");
   const queries = useQueryClient();
   return (
     <PageSection><div className="ew-page">
       <Title headingLevel="h1">{text.signIn.title}</Title>
-      <p>{text.signIn.about}</p>
+      {problem.signIn ? (
+        <>
+          <p className="ew-wrap">{problem.detail}</p>
+          <p>
+            <Button component="a" href={problem.signIn}>
+              {text.signIn.provider}
+            </Button>
+          </p>
+        </>
+      ) : null}
+      <p>{problem.signIn ? text.signIn.orToken : text.signIn.about}</p>
       <Form
         onSubmit={(event) => {
           event.preventDefault();
@@ -179,7 +211,7 @@ function SignIn(): ReactElement {
         <FormGroup label={text.signIn.token} fieldId="token">
           <TextInput id="token" type="password" autoComplete="off" value={token} onChange={(_, value) => setToken(value)} />
         </FormGroup>
-        <Button type="submit" isDisabled={!token}>
+        <Button type="submit" variant={problem.signIn ? "secondary" : "primary"} isDisabled={!token}>
           {text.signIn.button}
         </Button>
       </Form>

@@ -23,11 +23,13 @@ from edgewright.cli.signals import stop_on_signals
 from edgewright.cli.up import Listen, read_listen
 from edgewright.runtime import config, logs
 from edgewright.runtime.config import ConfigError
+from edgewright.runtime.tls import ClientTls, PemFile, read_bytes
 
 if TYPE_CHECKING:
     import ssl
 
     from edgewright.console import Settings
+    from edgewright.console.oidc import OidcSettings
 
 LISTEN: Final = "127.0.0.1:8090"
 """Where it serves unless it is told otherwise."""
@@ -73,6 +75,64 @@ def console(
             help="Print a one-time link, with which a browser on this machine acts as the kubeconfig's user.",
         ),
     ] = False,
+    oidc_issuer: Annotated[
+        str | None,
+        typer.Option(
+            "--oidc-issuer",
+            metavar="URL",
+            help="Let people sign in at this OpenID Connect provider, which the API server must know too.",
+            show_default=False,
+        ),
+    ] = None,
+    oidc_client_id: Annotated[
+        str | None,
+        typer.Option(
+            "--oidc-client-id", metavar="ID", help="As whom the provider knows the console.", show_default=False
+        ),
+    ] = None,
+    oidc_client_secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--oidc-client-secret-file",
+            help="The client's secret; without it, the console is a public client.",
+            show_default=False,
+        ),
+    ] = None,
+    oidc_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--oidc-ca",
+            help="The authority of the provider's certificate, if the system has it not.",
+            show_default=False,
+        ),
+    ] = None,
+    oidc_scope: Annotated[
+        str | None,
+        typer.Option(
+            "--oidc-scope",
+            metavar="SCOPES",
+            help="What to ask the provider for; default: openid profile email groups. With offline_access, sessions "
+            "outlive the ID token.",
+            show_default=False,
+        ),
+    ] = None,
+    external_url: Annotated[
+        str | None,
+        typer.Option(
+            "--external-url",
+            metavar="URL",
+            help="The console's own address as browsers know it, for the way back from the provider.",
+            show_default=False,
+        ),
+    ] = None,
+    session_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--session-key-file",
+            help="What sessions are encrypted with, one key per line; without it, they end with the process.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve the REST API for applications: custom resources over HTTP, with the caller's token and rights."""
     where = read_listen(listen)
@@ -83,6 +143,15 @@ def console(
         behind_proxy=behind_proxy,
         origins=allow_origin or [],
         as_me=as_me,
+        oidc=Oidc(
+            issuer=oidc_issuer,
+            client_id=oidc_client_id,
+            client_secret_file=oidc_client_secret_file,
+            ca=oidc_ca,
+            scope=oidc_scope,
+            external_url=external_url,
+            session_key_file=session_key_file,
+        ),
     )
     loaded = config.load(kubeconfig=kubeconfig, context=context)
     logs.setup(level="info")
@@ -97,6 +166,91 @@ class Chosen:
     tls: ssl.SSLContext | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Oidc:
+    """The options about sign-in at a provider, as they were given."""
+
+    issuer: str | None = None
+    client_id: str | None = None
+    client_secret_file: Path | None = None
+    ca: Path | None = None
+    scope: str | None = None
+    external_url: str | None = None
+    session_key_file: Path | None = None
+
+    def settings(self, *, loopback: bool) -> OidcSettings | None:
+        """The provider, where one is named; wrong usage says which options do not go together."""
+        from edgewright.console.oidc import SCOPE, OidcSettings, issuer_problem  # noqa: PLC0415
+        from edgewright.console.sessions import read_keys  # noqa: PLC0415
+
+        if self.issuer is None:
+            for option, value in self._others().items():
+                if value is not None:
+                    raise ConfigError(f"{option} is about sign-in at a provider: name that with --oidc-issuer")
+            return None
+        if problem := issuer_problem(self.issuer):
+            raise ConfigError(f"--oidc-issuer {self.issuer}: {problem}")
+        if not self.client_id:
+            raise ConfigError("--oidc-issuer: as whom does the provider know the console? Name --oidc-client-id")
+        scope = SCOPE if self.scope is None else " ".join(self.scope.split())
+        if "openid" not in scope.split():
+            raise ConfigError("--oidc-scope: must have openid, else no ID token comes")
+        key_file = self.session_key_file
+        return OidcSettings(
+            issuer=self.issuer,
+            client_id=self.client_id,
+            client_secret=self._secret(),
+            scope=scope,
+            external_url=self._external_url(loopback=loopback),
+            tls=self._tls(),
+            keys=() if key_file is None else tuple(read_keys(key_file, option="--session-key-file")),
+        )
+
+    def _others(self) -> dict[str, object]:
+        return {
+            "--oidc-client-id": self.client_id,
+            "--oidc-client-secret-file": self.client_secret_file,
+            "--oidc-ca": self.ca,
+            "--oidc-scope": self.scope,
+            "--external-url": self.external_url,
+            "--session-key-file": self.session_key_file,
+        }
+
+    def _external_url(self, *, loopback: bool) -> str:
+        from edgewright.console.gate import host_name, is_loopback, origin_problem  # noqa: PLC0415
+
+        if self.external_url is None:
+            if loopback:
+                return ""
+            raise ConfigError(
+                "--oidc-issuer: the provider must know where browsers reach the console: name --external-url"
+            )
+        url = self.external_url.removesuffix("/")
+        if origin_problem(url):
+            raise ConfigError(
+                f"--external-url {self.external_url}: is not an address without a path, such as "
+                "https://console.example.com"
+            )
+        if not url.startswith("https://") and not is_loopback(host_name(url.partition("//")[2])):
+            raise ConfigError(f"--external-url {self.external_url}: must begin with https://")
+        return url
+
+    def _secret(self) -> str:
+        if self.client_secret_file is None:
+            return ""
+        option = "--oidc-client-secret-file"
+        try:
+            secret = read_bytes(self.client_secret_file, origin=option).decode().strip()
+        except UnicodeDecodeError:
+            secret = ""
+        if not secret or not secret.isprintable():
+            raise ConfigError(f"{option}: {self.client_secret_file}: is not a secret in one line of text")
+        return secret
+
+    def _tls(self) -> ssl.SSLContext | None:
+        return None if self.ca is None else ClientTls(authorities=PemFile(origin="--oidc-ca", path=self.ca).read())
+
+
 def choose(
     where: Listen,
     *,
@@ -105,6 +259,7 @@ def choose(
     behind_proxy: bool,
     origins: list[str],
     as_me: bool,
+    oidc: Oidc | None = None,
 ) -> Chosen:
     """How to serve; wrong usage says what is unsafe about what was asked for, before anything listens."""
     from edgewright.console import Gate, Settings  # noqa: PLC0415 - other commands need none of it
@@ -124,9 +279,12 @@ def choose(
     for origin in origins:
         if problem := origin_problem(origin):
             raise ConfigError(f"--allow-origin {origin}: {problem}")
+    provider = (oidc or Oidc()).settings(loopback=loopback and not behind_proxy)
+    if as_me and provider is not None:
+        raise ConfigError("--as-me and --oidc-issuer are two ways to sign in: choose one")
     gate = Gate(loopback=loopback and not behind_proxy, origins=frozenset(origins))
     tls = None if tls_cert is None or tls_key is None else serving_tls(tls_cert, tls_key)
-    return Chosen(settings=Settings(gate=gate, as_me=as_me, secure=tls is not None), tls=tls)
+    return Chosen(settings=Settings(gate=gate, as_me=as_me, oidc=provider, secure=tls is not None), tls=tls)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +293,8 @@ class Address:
 
     url: str
     secret: str = ""
+    callback: str = ""
+    """Where a provider sends people back to, where there is one."""
 
     @property
     def link(self) -> str:
@@ -166,11 +326,22 @@ async def served(
             raise Failed(f"{where}: {_not_here(error, option)}") from error
         try:
             url = f"{'https' if chosen.tls else 'http'}://{Listen(where.host, listener.port)}"
-            yield Address(url=url, secret=serving.sign_in.secret if serving.sign_in else "")
+            yield Address(
+                url=url,
+                secret=serving.sign_in.secret if serving.sign_in else "",
+                callback=callback_of(chosen.settings, url),
+            )
         finally:
             await listener.close()
     finally:
         await serving.close()
+
+
+def callback_of(settings: Settings, url: str) -> str:
+    """The address that the provider must know, empty where people do not sign in at one."""
+    from edgewright.console.oidc import CALLBACK  # noqa: PLC0415
+
+    return "" if settings.oidc is None else (settings.oidc.external_url or url) + CALLBACK
 
 
 def _not_here(error: OSError, option: str) -> str:
@@ -214,6 +385,13 @@ def how_to_use(address: Address, server: str) -> str:
             "Open this once, within ten minutes, to act as the kubeconfig's user:",
             "",
             f"  {address.link}",
+            "",
+        ]
+    if address.callback:
+        lines += [
+            "People sign in at the provider, which must know this redirect address:",
+            "",
+            f"  {address.callback}",
             "",
         ]
     return "\n".join([*lines, "Ctrl-C stops it."])

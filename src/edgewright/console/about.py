@@ -31,7 +31,7 @@ async def who_am_i(call: Call) -> web.Response:
         namespace = call.query.get("namespace", "") if kind.namespaced else ""
         allowed = await asyncio.gather(*(may(call, kind, verb, namespace) for verb in VERBS))
         rights = Rights(resource=name, namespace=namespace, verbs=dict(zip(VERBS, allowed, strict=True)))
-    return answer(Me(user=await user_of(call), rights=rights))
+    return answer(Me(user=await user_of(call), rights=rights, session=call.caller.session if call.caller else ""))
 
 
 async def list_kinds(call: Call) -> web.Response:
@@ -106,4 +106,18 @@ async def sign_in(call: Call) -> web.Response:
         httponly=True,
         samesite="Strict",
     )
+    return response
+
+
+async def sign_out(call: Call) -> web.Response:
+    """Ends the session that the request came with."""
+    session = call.caller.session if call.caller else ""
+    response = web.Response(status=204)
+    if session == "oidc" and call.shared.oidc is not None:
+        await call.shared.oidc.end(call.request)
+    elif session == "link" and call.shared.sign_in is not None:
+        call.shared.sign_in.end(call.request.cookies.get(COOKIE, ""))
+        response.del_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="Strict")
+    else:
+        raise Refusal("not-found", "there is no session: a token is not kept here")
     return response

@@ -33,6 +33,8 @@ class Me(msgspec.Struct, frozen=True, omit_defaults=True):
 
     user: User
     rights: Rights | None = None
+    session: str = ""
+    """How a session began that came with the request, `link` or `oidc`; left out for who sent a token."""
 
 
 class KindEntry(msgspec.Struct, frozen=True, rename="camel"):

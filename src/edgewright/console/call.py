@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from edgewright.console.identity import Caller, SignIn
+from edgewright.console.identity import Caller, OidcSignIn, SignIn
 from edgewright.console.kinds import Kinds
 from edgewright.console.limits import Limits, Streams
 from edgewright.console.operation import JSON, Operation
@@ -39,6 +39,7 @@ class Shared:
     schemas: Schemas
     streams: Streams
     sign_in: SignIn | None = None
+    oidc: OidcSignIn | None = None
     stopping: asyncio.Event
 
 

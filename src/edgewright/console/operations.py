@@ -188,6 +188,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         public=True,
     ),
     Operation(
+        name="signOut",
+        method="DELETE",
+        path="/api/v1/session",
+        summary="End the session of a browser",
+        answers=(Answer(status=204, about="The session is over.", headers={"Set-Cookie": "The cookies go."}),),
+        handler=about.sign_out,
+    ),
+    Operation(
         name="whoAmI",
         method="GET",
         path="/api/v1/me",

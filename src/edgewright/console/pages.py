@@ -5,6 +5,7 @@ No other host, no inline script: what runs is a file of ours, as the Content-Sec
 
 from __future__ import annotations
 
+from html import escape
 from typing import Final
 
 CSP: Final = (
@@ -58,3 +59,16 @@ PAGES: Final = {
     "/healthz": ("text/plain", "ok"),
 }
 """Type and text of each page by its path."""
+
+
+def not_signed_in(detail: str, start: str) -> str:
+    """The page for somebody whose sign-in failed."""
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Edgewright: not signed in</title>
+<h1>Edgewright</h1>
+<p role="alert">You are not signed in: {escape(detail)}.</p>
+<p><a href="{escape(start)}">Sign in again</a></p>
+</html>
+"""

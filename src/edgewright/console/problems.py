@@ -68,6 +68,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """With 403: in which namespace."""
     user: str = ""
     """With 403: as whom the API server knows the caller."""
+    sign_in: str = msgspec.field(default="", name="signIn")
+    """With 401: the path where a person signs in with a browser, where this console has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +92,8 @@ SORTS: Final[Mapping[str, Sort]] = {
         status=401,
         title="The caller is not known",
         advice="Send the header `Authorization: Bearer TOKEN` with a token that the API server takes, for example "
-        "that of a ServiceAccount (`kubectl create token NAME`). Tokens end: ask for a new one.",
+        "that of a ServiceAccount (`kubectl create token NAME`). Tokens end: ask for a new one. Where the problem has "
+        "`signIn`, people sign in there with a browser.",
     ),
     "forbidden": Sort(
         status=403,
@@ -280,7 +283,8 @@ def _fields(error: ApiError) -> Iterator[FieldError]:
             code = "FieldValueDuplicate" if how == "duplicate" else "FieldValueUnknown"
             yield FieldError(pointer=pointer(path), detail=f"{how} field", code=code)
     elif isinstance(error, BadRequest | InternalError | Invalid) and "typed patch object" in error.status.message:
-        for path, said in _TYPED.findall(error.status.message):
+        # A name that is empty or has spaces in it is not found: then it is the object as a whole.
+        for path, said in _TYPED.findall(error.status.message) or [(".", error.status.message)]:
             unknown = "not declared in schema" in said
             code = "FieldValueUnknown" if unknown else "FieldValueTypeInvalid"
             yield FieldError(pointer=pointer(path), detail="unknown field" if unknown else said.strip(), code=code)

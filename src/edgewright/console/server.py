@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +19,22 @@ from aiohttp import web
 from edgewright.console import pages, site
 from edgewright.console.call import Call, Shared
 from edgewright.console.gate import Gate, check_same_origin
-from edgewright.console.identity import COOKIE, Caller, SignIn, acting_as, bearer_token, digest_of, passing_on
+from edgewright.console.identity import (
+    COOKIE,
+    START,
+    Caller,
+    OidcSignIn,
+    SignIn,
+    acting_as,
+    add_cookies,
+    bearer_token,
+    digest_of,
+    passing_on,
+)
 from edgewright.console.kinds import Kinds
 from edgewright.console.limits import Limits, Rates, Streams
 from edgewright.console.objects import if_match
+from edgewright.console.oidc import CALLBACK, OidcSettings
 from edgewright.console.operation import Operation, read_query
 from edgewright.console.operations import OPERATIONS
 from edgewright.console.problems import MEDIA, Refusal, refusal_for, unauthorized
@@ -37,6 +49,8 @@ Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = logs.get("console")
 
+STREAM_MARGIN: Final = 15.0
+"""So many seconds before a session's token ends do its streams: by then it can be refreshed."""
 _CONNECTIONS: Final = 32
 _SAFE: Final = {
     "Cache-Control": "no-store",
@@ -55,6 +69,8 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     as_me: bool = False
     """Whether the person with the one-time link acts as the kubeconfig's user."""
+    oidc: OidcSettings | None = None
+    """The provider at which people sign in, where there is one."""
     secure: bool = False
     """Whether it speaks TLS itself."""
     page: Path = site.STATIC
@@ -70,6 +86,7 @@ class Console:
         limits = settings.limits
         self.settings = settings
         self.sign_in = SignIn(clock) if settings.as_me else None
+        self._oidc = OidcSignIn(settings.oidc, clock, secure=settings.secure) if settings.oidc else None
         # Never tried again here: who called is told when to come again.
         self._callers = Client(passing_on(config), connections=_CONNECTIONS, retries=0)
         self._own = Client(config, connections=_CONNECTIONS, retries=0) if settings.as_me else None
@@ -83,6 +100,7 @@ class Console:
             schemas=Schemas(clock),
             streams=Streams(limits),
             sign_in=self.sign_in,
+            oidc=self._oidc,
             stopping=self._stopping,
         )
 
@@ -96,6 +114,9 @@ class Console:
         for path, (media, text) in pages.PAGES.items():
             if (self.sign_in is not None or not path.startswith("/sign-in")) and not (built and path == "/"):
                 app.router.add_get(path, _page(media, text))
+        if self._oidc is not None:
+            app.router.add_get(START, self._sign_in(self._oidc.begin))
+            app.router.add_get(CALLBACK, self._sign_in(self._oidc.finish))
         if built:
             site.add_routes(app, self.settings.page)
         return app
@@ -107,18 +128,25 @@ class Console:
     async def close(self) -> None:
         """Closes the connections to the API server."""
         self.stop_streams()
+        if self._oidc is not None:
+            await self._oidc.close()
         await self._callers.close()
         if self._own is not None:
             await self._own.close()
 
     def _handle(self, operation: Operation) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
-            caller = self._caller(request, operation)
+            caller = await self._caller(request, operation)
             self._rates.take(caller.digest if caller else "", writes=operation.writes)
             query = read_query(operation.parameters, request.query.items())
             server = None if caller is None else self._own if caller.is_session else self._callers
             call = Call(
-                request=request, operation=operation, query=query, shared=self._shared, caller=caller, server=server
+                request=request,
+                operation=operation,
+                query=query,
+                shared=self._while_it_lasts(caller),
+                caller=caller,
+                server=server,
             )
             with acting_as(caller or Caller(digest="")):
                 if operation.endless:
@@ -133,23 +161,51 @@ class Console:
 
         return handle
 
-    def _caller(self, request: web.Request, operation: Operation) -> Caller | None:
+    def _while_it_lasts(self, caller: Caller | None) -> Shared:
+        """Streams of a session end before its token does; their client comes again, and the token is refreshed."""
+        if caller is None or not caller.expires:
+            return self._shared
+        left = max(1.0, caller.expires - self._clock.now().timestamp() - STREAM_MARGIN)
+        limits = self._shared.limits
+        return replace(self._shared, limits=replace(limits, stream_seconds=min(left, limits.stream_seconds)))
+
+    def _sign_in(self, step: Handle) -> Handle:
+        """A step of the sign-in at a provider, with the limits of who is not known."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._rates.take("", writes=False)
+            try:
+                async with asyncio.timeout(self.settings.limits.seconds):
+                    return await step(request)
+            except TimeoutError:
+                raise Refusal("timed-out", "it took too long") from None
+
+        return handle
+
+    async def _caller(self, request: web.Request, operation: Operation) -> Caller | None:
         if token := bearer_token(request.headers):
             return Caller(digest=digest_of(token), token=token)
         cookie = request.cookies.get(COOKIE, "")
         if cookie and self.sign_in is not None:
             check_same_origin(request.headers, scheme="https" if self.settings.secure else "http")
             return self.sign_in.caller(cookie)
+        if self._oidc is not None and (caller := await self._oidc.caller(request)) is not None:
+            return caller
         if operation.public:
             if operation.writes:
                 check_same_origin(request.headers, scheme="https" if self.settings.secure else "http")
             return None
-        raise unauthorized("send the header Authorization: Bearer TOKEN")
+        first = "sign in, or " if self._oidc is not None else ""
+        raise unauthorized(f"{first}send the header Authorization: Bearer TOKEN")
+
+    def _hinted(self, request: web.Request, refusal: Refusal) -> Refusal:
+        return refusal if self._oidc is None else self._oidc.hinted(request, refusal)
 
     async def _add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Says with every answer, streams as well, what a browser may do with it."""
         for name, value in {**_SAFE, **self.settings.gate.cors(request.headers)}.items():
             answer.headers.setdefault(name, value)
+        add_cookies(request, answer)
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handle) -> web.StreamResponse:
@@ -163,9 +219,9 @@ class Console:
             else:
                 answer = await handler(request)
         except Refusal as refusal:
-            answer = _problem(refusal)
+            answer = _problem(self._hinted(request, refusal))
         except KubernetesError as error:
-            answer = _problem(refusal_for(error))
+            answer = _problem(self._hinted(request, refusal_for(error)))
         except web.HTTPException as raised:
             answer = _problem(_refusal(raised))
         except Exception as error:

@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -40,8 +41,17 @@ def choose(
     proxy: bool = False,
     origins: tuple[str, ...] = (),
     as_me: bool = False,
+    **oidc: Any,
 ) -> console.Chosen:
-    return console.choose(where, tls_cert=cert, tls_key=key, behind_proxy=proxy, origins=list(origins), as_me=as_me)
+    return console.choose(
+        where,
+        tls_cert=cert,
+        tls_key=key,
+        behind_proxy=proxy,
+        origins=list(origins),
+        as_me=as_me,
+        oidc=console.Oidc(**oidc),
+    )
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -113,6 +123,90 @@ def test_an_origin_is_named_exactly() -> None:
     assert choose(LOOPBACK, origins=("https://a.example",)).settings.gate.origins == {"https://a.example"}
     with pytest.raises(ConfigError, match=r"--allow-origin \*: is every origin"):
         choose(LOOPBACK, origins=("*",))
+
+
+PROVIDER: dict[str, Any] = {"issuer": "https://login.example.com", "client_id": "console"}
+
+
+@pytest.mark.parametrize(
+    ("given", "callback"),
+    [
+        ({}, ""),
+        (PROVIDER, "http://127.0.0.1:1/sign-in/oidc/callback"),
+        ({**PROVIDER, "external_url": "https://a.example"}, "https://a.example/sign-in/oidc/callback"),
+    ],
+)
+def test_the_address_that_a_provider_must_know_is_said(given: dict[str, Any], callback: str) -> None:
+    url = "http://127.0.0.1:1"
+    found = console.callback_of(choose(LOOPBACK, **given).settings, url)
+    assert found == callback
+    told = console.how_to_use(console.Address(url=url, callback=found), "https://server")
+    assert ("which must know this redirect address:\n\n  " + callback in told) == bool(given)
+
+
+def test_people_sign_in_at_a_provider(tmp_path: Path) -> None:
+    secret, keys = tmp_path / "secret", tmp_path / "keys"
+    secret.write_text("hidden\n")
+    keys.write_text("k" * 40 + "\n")
+    cert, _ = certificate(tmp_path)
+    here = choose(LOOPBACK, **PROVIDER).settings.oidc
+    assert here is not None
+    assert (here.external_url, here.client_secret, here.tls, here.keys) == ("", "", None, ())
+    assert here.scope == "openid profile email groups"
+    there = choose(
+        ANYWHERE,
+        proxy=True,
+        **PROVIDER,
+        client_secret_file=secret,
+        ca=cert,
+        scope=" openid  offline_access",
+        external_url="https://console.example.com/",
+        session_key_file=keys,
+    ).settings.oidc
+    assert there is not None
+    assert (there.external_url, there.client_secret) == ("https://console.example.com", "hidden")
+    assert (there.scope, there.keys) == ("openid offline_access", (b"k" * 40,))
+    assert there.tls is not None
+    assert choose(LOOPBACK).settings.oidc is None
+    assert choose(LOOPBACK, **PROVIDER, external_url="http://localhost:8090").settings.oidc is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"client_id": "a"}, "--oidc-client-id is about sign-in at a provider: name that with --oidc-issuer"),
+        ({"external_url": "https://a"}, "--external-url is about sign-in"),
+        ({"session_key_file": Path("a")}, "--session-key-file is about sign-in"),
+        ({"scope": "openid"}, "--oidc-scope is about sign-in"),
+        ({"issuer": "https://a.example"}, "Name --oidc-client-id"),
+        ({**PROVIDER, "issuer": "http://login.example.com"}, "--oidc-issuer http://login.example.com: must begin with"),
+        ({**PROVIDER, "issuer": "login"}, "--oidc-issuer login: is not a URL"),
+        ({**PROVIDER, "scope": "email"}, "--oidc-scope: must have openid"),
+        ({**PROVIDER, "external_url": "https://a.example/console"}, "is not an address without a path"),
+        ({**PROVIDER, "external_url": "http://a.example"}, "--external-url http://a.example: must begin with https"),
+        ({**PROVIDER, "client_secret_file": Path("none")}, "--oidc-client-secret-file: none: cannot be read"),
+        ({**PROVIDER, "ca": Path("none")}, "--oidc-ca: none: cannot be read"),
+        ({**PROVIDER, "session_key_file": Path("none")}, "--session-key-file: none: No such file"),
+        ({**PROVIDER, "as_me": True}, "--as-me and --oidc-issuer are two ways to sign in"),
+    ],
+)
+def test_a_sign_in_that_cannot_work_is_refused_before_anything_listens(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        choose(LOOPBACK, **given)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"a\nb", b"\xff\xfe"])
+def test_a_secret_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match="is not a secret in one line of text"):
+        choose(LOOPBACK, **PROVIDER, client_secret_file=file)
+
+
+@pytest.mark.parametrize("where", [LOOPBACK, ANYWHERE])
+def test_behind_a_proxy_the_console_must_know_its_own_address(where: Listen) -> None:
+    with pytest.raises(ConfigError, match="where browsers reach the console: name --external-url"):
+        choose(where, proxy=True, **PROVIDER)
 
 
 def test_what_is_said_has_the_link_only_where_it_was_asked_for() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 
 from edgewright.console import Console, Gate, Limits, Settings, listen
+from edgewright.console.oidc import OidcSettings
 from edgewright.local import custom
 from edgewright.local.access import Authority
 from edgewright.runtime.clock import Clock, SystemClock
@@ -122,6 +123,7 @@ async def consoles(
     gate: Gate = HERE,
     limits: Limits = PLENTY,
     as_me: bool = False,
+    oidc: OidcSettings | None = None,
     clock: Clock | None = None,
     page: Path | None = None,
 ) -> AsyncIterator[Portal]:
@@ -137,7 +139,7 @@ async def consoles(
         )
         tls.present(*(Pem(origin="test", data=each.encode()) for each in (own.certificate, own.key)))
         config = Config(server=api.url, tls=tls, source="test")
-        settings = Settings(gate=gate, limits=limits, as_me=as_me, page=page or directory / "not built")
+        settings = Settings(gate=gate, limits=limits, as_me=as_me, oidc=oidc, page=page or directory / "not built")
         async with in_front_of(config, settings, clock=clock) as (console, url), calling() as session:
             yield Portal(console, api, url, session, token)
 

@@ -135,6 +135,22 @@ def test_403_names_verb_resource_and_user() -> None:
             ),
             [("#/spec/b", "FieldValueTypeInvalid")],
         ),
+        (
+            refused(
+                500,
+                "InternalError",
+                "failed to create typed patch object (n/a; g/v, Kind=K): .: field not declared in schema",
+            ),
+            [("#", "FieldValueUnknown")],
+        ),
+        (
+            refused(
+                500,
+                "InternalError",
+                "failed to create typed patch object (n/a; g/v, Kind=K): .a\nb c: field not declared in schema",
+            ),
+            [("#", "FieldValueUnknown")],
+        ),
     ],
 )
 def test_the_fields_at_fault_are_named_however_the_server_says_it(

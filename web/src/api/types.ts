@@ -49,11 +49,15 @@ export interface Problem {
   verb?: string;
   resource?: string;
   user?: string;
+  /** With 401: where a person signs in at a provider, where there is one. */
+  signIn?: string;
 }
 
 export interface Me {
   user: { name: string; groups: string[] };
   rights?: { resource: string; namespace: string; verbs: Record<string, boolean> };
+  /** How a session began that can be ended; none for who gave a token. */
+  session?: "link" | "oidc";
 }
 
 export interface KindEntry {

@@ -89,6 +89,7 @@ export function ProblemAlert({ problem, title, pick, at }: ProblemProps): ReactE
           })}
         </ul>
       ) : null}
+      {problem.signIn ? <a href={problem.signIn}>{text.signIn.again}</a> : null}
     </Alert>
   );
 }

@@ -18,6 +18,7 @@ from typing import Any
 import aiohttp
 
 from edgewright.local import builtin
+from edgewright.local.access.authentication import Authentication
 from edgewright.local.access.entrance import Entrance
 from edgewright.local.custom.crd_controller import Definitions
 from edgewright.local.kinds import Kinds
@@ -43,6 +44,9 @@ class Answer:
 
 class Api:
     """A running server and a client of it."""
+
+    authentication: Authentication
+    """Who knows the tokens; a test may have it know others too."""
 
     def __init__(
         self, store: Store, kinds: Kinds, url: str, session: aiohttp.ClientSession, tls: ssl.SSLContext
@@ -94,6 +98,7 @@ async def serving(directory: Path) -> AsyncIterator[Api]:
         try:
             async with aiohttp.ClientSession() as session:
                 api = Api(store, kinds, f"https://127.0.0.1:{listener.port}", session, entrance.component("test"))
+                api.authentication = entrance.authentication
                 await api.made("/api/v1/namespaces", namespace("default"))
                 yield api
         finally:
