@@ -34,6 +34,8 @@ SAMPLE = "config/samples/charts_v1alpha1_minimart.yaml"
 MINIMARTS = "/apis/charts.samutup.com/v1alpha1/namespaces/default/minimarts"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 SECRETS = "/api/v1/namespaces/default/secrets"
+INIT = "chart init --plugins helm --domain samutup.com --helm-chart ../minimart/chart"
+"""The document's first command."""
 _TOOLS = Path(sys.executable).parent
 
 
@@ -44,8 +46,8 @@ class Stage:
         self.cluster = cluster
         self.folder = folder
         self.project = folder / "minimart-operator"
-        self.project.mkdir()
-        shutil.copytree(MINIMART, folder / "minimart")
+        if not self.project.exists():
+            lay_out(folder)
 
     def environment(self, **more: str) -> dict[str, str]:
         """A shell in which kubectl, edgewright and this cluster are found."""
@@ -68,7 +70,7 @@ class Stage:
 
     def init(self) -> str:
         """The document's first command."""
-        return self.shell("edgewright chart init --plugins helm --domain samutup.com --helm-chart ../minimart/chart")
+        return self.shell(f"edgewright {INIT}")
 
     @contextmanager
     def operator(self, *arguments: str, name: str = "operator") -> Iterator[Operator]:
@@ -233,6 +235,14 @@ def working_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+def lay_out(folder: Path) -> Path:
+    """What the document's reader has before its first command: the chart, and an empty folder, which is given back."""
+    shutil.copytree(MINIMART, folder / "minimart")
+    project = folder / "minimart-operator"
+    project.mkdir()
+    return project
+
+
 def images(folder: Path) -> tuple[str, ...]:
     """The options by which a node runs the two images of the document as programs of a stage's folder."""
     shop = f"{sys.executable} {folder / 'minimart' / 'shop.py'}"
@@ -275,10 +285,19 @@ def on_a_cluster(request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 
 @contextmanager
-def on_up(request: pytest.FixtureRequest, *, operator: bool = False, options: tuple[str, ...] = ()) -> Iterator[Stage]:
-    """A stage on `edgewright up`, whose own node runs the Pods; with `operator` it does what ours does, too."""
+def on_up(
+    request: pytest.FixtureRequest, *, operator: bool = False, watches: bool = False, options: tuple[str, ...] = ()
+) -> Iterator[Stage]:
+    """A stage on `edgewright up`, whose own node runs the Pods; with `operator` it does what ours does, too.
+
+    With `watches` the document's first command is typed before, and that operator serves the chart.
+    """
     with working_folder() as folder:
         arguments = (*images(folder), *options)
+        if watches:
+            project = lay_out(folder)
+            subprocess.run([PROGRAM, *INIT.split()], cwd=project, env=environment(HOME=str(folder)), check=True)
+            arguments += ("--watches", str(project / "watches.yaml"))
         for cluster in run(request, functools.partial(LocalPlane, node=True, operator=operator, arguments=arguments)):
             stage = Stage(cluster, folder)
             # Of several `up` on one machine the first has the address of the Service of the API server.

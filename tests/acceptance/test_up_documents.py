@@ -1,7 +1,7 @@
 """Documents 002 and 003 on `edgewright up` as people start it: with the operator in it, and nothing else to set up.
 
-That operator serves Flux, FluxSetup and MiniCluster. Kinds of charts are served by an operator of their own next to it,
-as in a cluster. That each step of the documents works there too is in their own modules.
+That operator serves Flux, FluxSetup and MiniCluster, and the kinds of charts by `--watches`. That each step of the
+documents works there too is in their own modules; charts with an operator next to it are in `tests.edge`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ LIMIT = 180
 
 @pytest.fixture(scope="module")
 def charts(request: pytest.FixtureRequest) -> Iterator[chart_stage.Stage]:
-    """`edgewright up` with its node and its operator, for the reader of document 003."""
-    with flux_stage.stand_in() as images, chart_stage.on_up(request, operator=True, options=images) as stage:
+    """`edgewright up --watches` with its node and its operator, for the reader of document 003."""
+    with (
+        flux_stage.stand_in() as images,
+        chart_stage.on_up(request, operator=True, watches=True, options=images) as stage,
+    ):
         yield stage
 
 
@@ -121,23 +124,40 @@ def greeting(stage: chart_stage.Stage) -> str:
         return ""
 
 
-def test_003_a_chart_is_installed_upgraded_and_removed_by_an_operator_next_to_it(
+def test_003_a_chart_is_installed_upgraded_and_removed_by_one_command(
     charts: chart_stage.Stage, stage: flux_stage.Stage
 ) -> None:
-    charts.init()
-    charts.shell("make install")
-    with charts.operator():
-        charts.shell(f"kubectl apply -f {chart_stage.SAMPLE}")
-        charts.until_condition("Ready", "True")
-        assert charts.conditions()["Deployed"]["reason"] == "InstallSuccessful"
-        (pod,) = charts.shell("kubectl get pods --no-headers").splitlines()
-        assert pod.split()[1:3] == ["1/1", "Running"]
-        # The chart has no readiness probe: its Pod is ready before its program listens.
-        wait_until(lambda: greeting(charts) == "welcome to the minimart", timeout=LIMIT, what="the shop greets")
-        charts.change("minimart-sample", replicaCount=2, greeting="good evening")
-        charts.until_condition("Ready", "True")
-        assert charts.deployment("minimart-sample")["status"]["readyReplicas"] == 2
-        assert charts.revisions("minimart-sample") == [(1, "superseded"), (2, "deployed")]
-        wait_until(lambda: greeting(charts) == "good evening", timeout=LIMIT, what="the shop greets otherwise")
-        charts.shell(f"kubectl delete -f {chart_stage.SAMPLE}")
-        until_nothing_is_left(stage, CHART_KINDS, "default")
+    # No `make install` and no `make run`: the definition is the project's, and the operator is the one in `up`.
+    charts.shell(f"kubectl apply -f {chart_stage.SAMPLE}")
+    charts.until_condition("Ready", "True")
+    assert charts.conditions()["Deployed"]["reason"] == "InstallSuccessful"
+    (pod,) = charts.shell("kubectl get pods --no-headers").splitlines()
+    assert pod.split()[1:3] == ["1/1", "Running"]
+    # The chart has no readiness probe: its Pod is ready before its program listens.
+    wait_until(lambda: greeting(charts) == "welcome to the minimart", timeout=LIMIT, what="the shop greets")
+    charts.change("minimart-sample", replicaCount=2, greeting="good evening")
+    charts.until_condition("Ready", "True")
+    assert charts.deployment("minimart-sample")["status"]["readyReplicas"] == 2
+    assert charts.revisions("minimart-sample") == [(1, "superseded"), (2, "deployed")]
+    wait_until(lambda: greeting(charts) == "good evening", timeout=LIMIT, what="the shop greets otherwise")
+    charts.shell(f"kubectl delete -f {chart_stage.SAMPLE}")
+    until_nothing_is_left(stage, CHART_KINDS, "default")
+
+
+def test_003_the_chart_is_served_by_one_operator_also_after_a_power_cut(
+    charts: chart_stage.Stage, stage: flux_stage.Stage
+) -> None:
+    plane = charts.cluster
+    plane.api.kill()
+    plane.api.restart()
+    charts.create("corner", replicaCount=1)
+    charts.until_condition("Ready", "True", "corner")
+    assert "waiting for leadership" not in plane.api.output()  # its own old Lease is no reason to
+    with charts.operator() as other:
+        assert other.until_said("waiting for leadership")["holder"] == "edgewright-up"
+        charts.change("corner", replicaCount=2)
+        charts.until_condition("Ready", "True", "corner")
+        assert (other.said("leading"), other.child()) == ([], None)
+    assert charts.revisions("corner") == [(1, "superseded"), (2, "deployed")]
+    charts.shell("kubectl delete minimart corner")
+    until_nothing_is_left(stage, CHART_KINDS, "default")

@@ -1,7 +1,11 @@
-"""Agent, podman, bucket, disk and the whole site fail at random moments: the end is the same, and no file is lost."""
+"""Agent, podman, bucket, disk and the whole site fail, also at random moments: the end is the same, no file is lost.
+
+All of it at a real site, gateway included, which a test can kill.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import subprocess
 import time
@@ -14,12 +18,14 @@ import pytest
 from tests.edge.bucket import S3Server
 from tests.edge.site import Site
 from tests.edge.support import workload
+from tests.harness import wait_until
 from tests.harness.repetition import numbers
 
 WRITES = (
     "/bin/busybox mkdir -p /export/out; for i in $(/bin/busybox seq 1 40); do echo $i > /export/out/$i; done; "
     "exec /bin/busybox sleep 3600"
 )
+LIMIT = 400
 NUMBERS = {str(number): f"{number}\n" for number in range(1, 41)}
 
 
@@ -75,6 +81,51 @@ def test_files_written_while_the_bucket_is_away_are_uploaded_when_it_is_back(sit
         s3.process.start()
         device.until(lambda: content(s3.bucket(device.name) / "nginx") == NUMBERS, "every file")
         device.until(lambda: device.status["phase"] == "up", "all is well")
+
+
+def test_a_device_without_podman_says_so_and_goes_on_when_it_is_back(site: Site, tmp_path: Path) -> None:
+    with S3Server(tmp_path / "s3", addresses=[site.machine.gateway]) as s3:
+        device = site.device(tmp_path, s3)
+        device.agent.start()
+        device.configure()
+        site.machine.stop_podman()
+        try:
+            device.serve(workload())
+            device.until(lambda: "PodmanUnavailable" in device.reasons(), "podman is missed")
+            device.until(lambda: device.status.get("phase") == "degraded", "the device says so")
+        finally:
+            site.machine.start_podman()
+        device.runs("nginx")
+        device.until(lambda: device.status.get("phase") == "up", "all is well")
+
+
+def test_a_device_that_reboots_while_the_site_is_away_starts_its_workloads(site: Site, tmp_path: Path) -> None:
+    with S3Server(tmp_path / "s3", addresses=[site.machine.gateway]) as s3:
+        device = site.device(tmp_path, s3)
+        device.agent.start()
+        device.configure()
+        device.serve(workload())
+        device.runs("nginx")
+        certificate = (device.state / "device.pem").read_bytes()
+        device.agent.kill()
+        site.kill()
+        try:
+            asyncio.run(site.machine.podman.stop_pod("nginx", grace=0))
+            table = ("table", "inet", "edgewright_agent")
+            site.machine.run("nft", "delete", *table)
+            device.agent.start()
+
+            def serves() -> bool:
+                is_open = "9090" in site.machine.run("nft", "list", *table, check=False)
+                return is_open and site.machine.fetch(9090, "/out/hello.txt") == f"{device.name}\n"
+
+            wait_until(serves, what="its workload serves, and the port is open", timeout=LIMIT, interval=0.2)
+        finally:
+            site.start()
+        device.serve(workload(host_port=9091))  # what it is told from now on counts again
+        device.page(9091)
+        device.runs("nginx")
+        assert (device.state / "device.pem").read_bytes() == certificate  # it did not register again
 
 
 PATIENT = (

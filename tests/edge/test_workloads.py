@@ -1,4 +1,4 @@
-"""Workloads on a real podman: two devices, secrets, foreign pods, refusals, busy ports, podman and the gateway away."""
+"""Workloads on a real podman: two devices, secrets, foreign pods, refusals, busy ports, and the end of a device."""
 
 from __future__ import annotations
 
@@ -163,36 +163,6 @@ async def test_a_workload_whose_port_is_busy_is_created_and_runs_when_the_port_i
         assert device.seen.statuses["nginx"] in {"Created", "Error"}
         await device.machine.podman.remove_pod("taker", force=True)
         await until(lambda: device.seen.statuses == {"nginx": "Running"}, "nginx runs")
-
-
-async def test_an_agent_without_podman_says_so_and_goes_on_when_it_is_back(image: Path, tmp_path: Path) -> None:
-    async with devices(image, tmp_path, DEVICE) as (device,):
-        device.machine.stop_podman()
-        device.gateway.serve(DEVICE, configuration(workload()))
-        await until(
-            lambda: any(reason == "PodmanUnavailable" for _, reason, _ in device.seen.events), "podman is missed"
-        )
-        assert device.seen.heartbeats[-1].status == "degraded"
-        device.machine.start_podman()
-        await until(lambda: device.seen.statuses == {"nginx": "Running"}, "nginx runs")
-        await until(lambda: device.seen.heartbeats[-1].status == "up", "all is well")
-
-
-async def test_a_device_that_reboots_without_a_network_starts_its_workloads(image: Path, tmp_path: Path) -> None:
-    async with devices(image, tmp_path, DEVICE) as (device,):
-        device.gateway.serve(DEVICE, configuration(workload()))
-        await until(lambda: device.seen.statuses == {"nginx": "Running"}, "nginx runs")
-        device.agent.kill()
-        await device.gateway.stop()
-        await device.machine.podman.stop_pod("nginx", grace=0)
-        device.machine.run("nft", "delete", "table", "inet", "edgewright_agent")
-        device.agent.start()
-        await until(lambda: device.machine.fetch(9090, "/out/hello.txt") == f"{DEVICE}\n", "the page")
-        assert "9090" in device.machine.run("nft", "list", "table", "inet", "edgewright_agent")
-        await device.gateway.start()
-        heard = len(device.seen.heartbeats)
-        await until(lambda: len(device.seen.heartbeats) > heard, "a heartbeat")
-        assert len(device.seen.registrations) == 1
 
 
 async def test_a_device_that_is_disconnected_removes_what_is_its_own_and_ends(image: Path, tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ def test_our_kinds_are_served_and_acted_on_and_both_go_on_after_a_restart(own_pl
     own_plane.api.restart()
     own_plane.request("POST", JOBS, NOT_A_REFERENCE)
     wait_until(refused, what="it is told again")
+    # Nobody waits for the Lease of the one that was killed: it is its own.
+    assert "waiting for leadership" not in own_plane.api.output()
+    assert own_plane.request("GET", LEASE)["spec"]["leaseTransitions"] >= 1
 
 
 @pytest.mark.parametrize("own_plane", [{"operator": True}], indirect=True, ids=["with the operator"])

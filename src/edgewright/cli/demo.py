@@ -38,7 +38,7 @@ from edgewright.api.flashjob import TLS_SECRET, FlashJobTemplate
 from edgewright.api.label_selector import LabelSelector
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
-from edgewright.cli import machine, operator_options, rollout_follow, up
+from edgewright.cli import machine, operator_options, rollout_follow, up, up_operator
 from edgewright.cli.cluster import Place
 from edgewright.cli.demo_screen import (
     BAD,
@@ -297,7 +297,7 @@ async def opened(folder: Path) -> AsyncIterator[Scene]:
             attestation=attestation.url,
             timing=Timing(first_backoff=1.0, status_every=0.5),
         )
-        await up.add_operator(running, operator)
+        await up_operator.add_operator(running, operator)
         registration = Registration(
             client,
             fleet,

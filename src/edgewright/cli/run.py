@@ -144,6 +144,8 @@ def run(
     )
     level = chart_options.log_level(zap_log_level, devel=zap_devel)
     wanted = operator_options.capabilities(controllers)
+    if watches is not None:
+        chart_watches.require_library()
     charts = chart_watches.read(
         watches,
         kubeconfig=kubeconfig,

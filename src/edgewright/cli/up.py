@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
-from edgewright.cli import machine, operator_options
+from edgewright.cli import chart_watches, machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.signals import stop_on_signals
-from edgewright.runtime import Client, LeaseSettings, Manager, logs
+from edgewright.cli.up_operator import add_operator, leave_to_others
+from edgewright.runtime import Client
 from edgewright.runtime.config import Config
-from edgewright.runtime.errors import LeaseLost
 from edgewright.runtime.health import ListenError
 from edgewright.runtime.tls import ConfigError
 
@@ -37,12 +37,9 @@ if TYPE_CHECKING:
     from edgewright.controllers.settings import Settings as OperatorSettings
     from edgewright.local.control_plane import Running
 
-_log = logs.get("cli.up")
-
 CONTEXT: Final = "edgewright"
 """What the context is called that --merge adds."""
 
-_HOLDER: Final = "edgewright-up"
 _LISTEN: Final = "127.0.0.1:6443"
 _GATEWAY: Final = "0.0.0.0:8043"
 _CONSOLE: Final = "127.0.0.1:8090"
@@ -148,6 +145,7 @@ def up(
     webhook: operator_options.WebhookUrl = "",
     webhook_secret_file: operator_options.WebhookSecrets = None,
     webhook_plain: operator_options.WebhookPlain = False,
+    watches: operator_options.Watches = None,
     gateway: Annotated[
         bool,
         typer.Option(
@@ -187,6 +185,8 @@ def up(
         if no_operator:
             raise typer.BadParameter("edge devices need the operator: leave out --no-operator", param_hint="--gateway")
         door = read_listen(gateway_listen, option="--gateway-listen")
+    if watches is not None and no_operator:
+        raise typer.BadParameter("charts need the operator: leave out --no-operator", param_hint="--watches")
     page = Page.at(read_listen(console_listen, option="--console-listen")) if console else None
     directory = machine.data_directory(data)
     images, given, ids = machine.images(image), machine.addresses(addresses), machine.pod_ids(pod_ids)
@@ -210,6 +210,9 @@ def up(
     )
     node = None if no_node else machine.node_name(node_name, option="--node-name")
     require_libraries()
+    if watches is not None:
+        chart_watches.require_library()
+    charts = chart_watches.read_project(watches)
     from edgewright.local import process  # noqa: PLC0415 - other commands need none of it
     from edgewright.local.access import directory as directories  # noqa: PLC0415
 
@@ -241,6 +244,7 @@ def up(
             kubeconfig=file,
             merge=merge,
             operator=operator,
+            charts=charts,
             site=served,
             page=page,
         )
@@ -255,10 +259,14 @@ async def serve(
     kubeconfig: Path,
     merge: bool,
     operator: OperatorSettings | None,
+    charts: chart_watches.Charts | None = None,
     site: Site | None = None,
     page: Page | None = None,
 ) -> None:
-    """Runs a control plane, and the operator, the gateway and the console where they are wanted, until a signal."""
+    """Runs a control plane, and the operator, the gateway and the console where they are wanted, until a signal.
+
+    `charts` are served by the operator.
+    """
     from edgewright.local import process  # noqa: PLC0415
     from edgewright.local.access import kubeconfig as files  # noqa: PLC0415
     from edgewright.local.database import StoreError  # noqa: PLC0415
@@ -269,7 +277,9 @@ async def serve(
                 with _in_a_sentence(data, listen):
                     running = await stack.enter_async_context(opening)
                 if operator is not None:
-                    await add_operator(running, operator)
+                    await add_operator(running, operator, charts)
+                else:
+                    await leave_to_others(running)
                 if site is not None:
                     add_gateway(running, site)
                 document = running.entrance.kubeconfig(running.url)
@@ -284,42 +294,6 @@ async def serve(
                     await running.serve_until(stop)
         except StoreError as error:
             raise Failed(str(error)) from error
-
-
-async def add_operator(running: Running, settings: OperatorSettings) -> None:
-    """Installs our kinds and starts our controllers, which are clients as any other."""
-    from edgewright.controllers.operator import add_controllers  # noqa: PLC0415
-
-    config = Config(server=running.url, tls=running.entrance.component("operator"), source="edgewright up")
-    async with Client(config) as client:
-        await operator_options.install_kinds(client)
-
-    async def work() -> None:
-        while True:
-            manager = Manager(Client(config), name="edgewright", lease=_lease(config.namespace))
-            add_controllers(manager, settings, asks=operator_options.prober(settings))
-            try:
-                return await manager.run()
-            except LeaseLost as error:  # this machine was asleep, say: the server is still here, and so is the work
-                _log.warning("the operator begins again", error=str(error))
-
-    running.go_on("operator", work())
-
-
-def _lease(namespace: str) -> LeaseSettings:
-    """The Lease that `edgewright run` takes too, so that one next to `up` waits, and says for whom.
-
-    Its times are long: whoever waits for this operator to fall silent has lost the server with it. It has one name for
-    ever, by which the next `up` takes the Lease at once, because a data directory is open to one `up` at a time.
-    """
-    return LeaseSettings(
-        name=operator_options.LEASE,
-        namespace=namespace,
-        identity=_HOLDER,
-        duration=40.0,
-        renew_within=30.0,
-        retry_every=10.0,
-    )
 
 
 def add_gateway(running: Running, site: Site) -> None:

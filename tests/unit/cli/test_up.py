@@ -22,20 +22,14 @@ import pytest
 import typer
 import yaml
 
-from edgewright.api.device import Device
 from edgewright.api.flash_pod import FLASHER_IMAGE
-from edgewright.api.flashjob import FlashJob, FlashJobSpec
-from edgewright.cli import operator_options, up
+from edgewright.cli import operator_options, up, up_operator
 from edgewright.cli.failure import Failed
 from edgewright.cli.signals import stop_on_signals
 from edgewright.controllers.settings import Settings
 from edgewright.local.database import StoreBusy, StoreDamaged
 from edgewright.runtime.client import Client
 from edgewright.runtime.config import Config
-from edgewright.runtime.errors import NotFound
-from edgewright.runtime.lease import Lease
-from edgewright.runtime.manager import LeaseSettings
-from edgewright.runtime.objects import Key, ObjectMeta
 from edgewright.runtime.tls import ConfigError
 from tests.harness import free_port, wait_until_async
 from tests.unit.cli.command import edgewright, sentence
@@ -77,6 +71,15 @@ class Serving:
             raise self._fails
         os.kill(os.getpid(), signal.SIGTERM)
         await stop.wait()
+
+
+@pytest.fixture(autouse=True)
+def _no_lease_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def leave(running: Any) -> None:
+        if not isinstance(running, Serving):
+            await up_operator.leave_to_others(running)
+
+    monkeypatch.setattr(up, "leave_to_others", leave)
 
 
 @asynccontextmanager
@@ -298,70 +301,6 @@ def test_a_directory_with_other_things_in_it_is_left_as_it_is(tmp_path: Path) ->
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
-async def test_the_operator_is_added_with_our_kinds_and_ends_with_the_control_plane(tmp_path: Path) -> None:
-    from edgewright.local import control_plane
-
-    async with control_plane.open(control_plane.Settings(data=tmp_path / "data", port=0)) as running:
-        await up.add_operator(
-            running, operator_options.settings(plain_registries=None, attestation="", nat=False, local=True)
-        )
-        config = Config(server=running.url, tls=running.entrance.component("test"), source="test")
-        async with Client(config) as client:
-            await client.of(FlashJob).create(
-                FlashJob(
-                    metadata=ObjectMeta(name="job", namespace="default"),
-                    spec=FlashJobSpec(uuid=("nobody",), firmware="registry.example/a:1", version="1"),
-                )
-            )
-
-            async def accepted() -> bool:
-                job = await client.of(FlashJob).get(Key("default", "job"))
-                return job.status.phase == "InProgress"
-
-            await wait_until_async(accepted, what="the operator has seen the job")
-            assert (await client.of(Device).list()).items == []
-
-
-async def test_an_operator_that_lost_its_lease_works_again_once_it_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from edgewright.local import control_plane
-
-    quick = LeaseSettings(
-        name="edgewright", namespace="default", identity="edgewright-up", duration=30, renew_within=20, retry_every=0.1
-    )
-    monkeypatch.setattr(up, "_lease", lambda _: quick)
-    async with control_plane.open(control_plane.Settings(data=tmp_path / "data", port=0)) as running:
-        await up.add_operator(
-            running, operator_options.settings(plain_registries=None, attestation="", nat=False, local=True)
-        )
-        config = Config(server=running.url, tls=running.entrance.component("test"), source="test")
-        async with Client(config) as client:
-
-            async def leads() -> bool:
-                try:
-                    lease = await client.of(Lease).get(Key("default", "edgewright"))
-                except NotFound:
-                    return False
-                return lease.spec.holder_identity == "edgewright-up"
-
-            await wait_until_async(leads, what="the operator leads")
-            taken = {"holderIdentity": "somebody", "leaseDurationSeconds": 1}
-            await client.of(Lease).patch(Key("default", "edgewright"), {"spec": taken})
-            await wait_until_async(leads, what="the operator leads again")
-            await client.of(FlashJob).create(
-                FlashJob(
-                    metadata=ObjectMeta(name="job", namespace="default"),
-                    spec=FlashJobSpec(uuid=("nobody",), firmware="no reference", version="1"),
-                )
-            )
-
-            async def told() -> bool:
-                return (await client.of(FlashJob).get(Key("default", "job"))).status.phase == "Failed"
-
-            await wait_until_async(told, what="the operator works again")
-
-
 async def test_with_a_gateway_one_machine_is_a_site_and_simulated_agents_come_in(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -370,7 +309,7 @@ async def test_with_a_gateway_one_machine_is_a_site_and_simulated_agents_come_in
     from edgewright.local import control_plane
 
     async with control_plane.open(control_plane.Settings(data=tmp_path / "data", port=0)) as running:
-        await up.add_operator(
+        await up_operator.add_operator(
             running, operator_options.settings(plain_registries=None, attestation="", nat=False, local=True)
         )
         port = free_port()
@@ -411,9 +350,10 @@ async def test_with_a_gateway_one_machine_is_a_site_and_simulated_agents_come_in
     [
         ({"gateway": True, "no_operator": True}, "need the operator"),
         ({"gateway": True, "gateway_listen": "nowhere"}, "is not HOST:PORT"),
+        ({"watches": Path("watches.yaml"), "no_operator": True}, "need the operator"),
     ],
 )
-def test_a_gateway_that_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], problem: str) -> None:
+def test_a_part_that_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(typer.BadParameter, match=problem):
         up.up(data=tmp_path / "data", **options)
 
@@ -503,7 +443,8 @@ def test_the_operator_is_there_unless_it_is_left_out(
 
     added: list[Any] = []
 
-    async def add_operator(_: object, settings: Any) -> None:
+    async def add_operator(_: object, settings: Any, charts: Any) -> None:
+        assert charts is None
         added.append(settings)
 
     monkeypatch.setattr(process, "prepare", lambda: None)  # this process is pytest's

@@ -1,4 +1,4 @@
-"""What somebody who runs the operator with a watches file has chosen; `edgewright run --watches` fills it in."""
+"""What somebody who runs the operator with a watches file has chosen; `cli.chart_watches` fills it in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The watches file: which kinds are served by which charts, read and checked before anything is started.
 
-`edgewright run --watches` calls `read`. A file that says something which cannot be is refused as a whole, with the
-entry and the key; nothing is looked up in a cluster here.
+`cli.chart_watches` calls `read`. A file that says something which cannot be is refused as a whole, with
+the entry and the key; nothing is looked up in a cluster here.
 """
 
 from __future__ import annotations

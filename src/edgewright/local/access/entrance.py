@@ -51,14 +51,18 @@ class Entrance:
 
     def kubeconfig(self, server: str) -> dict[str, Any]:
         """The administrator's kubeconfig for a server under this URL."""
-        return kubeconfig.document(
-            server=server, authority=self.authority.certificate, administrator=self.administrator
-        )
+        return kubeconfig.document(server=server, authority=self.authority.certificate, identity=self.administrator)
 
     def component(self, name: str) -> ssl.SSLContext:
         """TLS with which a part of this process, such as its controllers, calls the API server as `system:NAME`."""
-        identity = self.authority.client(name, user=f"system:{name}", groups=["system:masters"])
-        return client_tls(identity, self.authority.file)
+        return client_tls(self._component(name), self.authority.file)
+
+    def component_kubeconfig(self, name: str, server: str) -> Path:
+        """A file by which a program that such a part starts calls a server under this URL, as the part itself."""
+        path = self._data / "pki" / f"{name}.kubeconfig"
+        authority, identity = self.authority.certificate, self._component(name)
+        kubeconfig.write(path, kubeconfig.document(server=server, authority=authority, identity=identity))
+        return path
 
     def node(self, name: str) -> ssl.SSLContext:
         """TLS with which the node of this name calls the API server."""
@@ -84,6 +88,9 @@ class Entrance:
         """TLS with which the API server asks a node for logs."""
         identity = self.authority.client("logs-client", user="kube-apiserver-kubelet-client", groups=["system:masters"])
         return client_tls(identity, self.authority.file)
+
+    def _component(self, name: str) -> Identity:
+        return self.authority.client(name, user=f"system:{name}", groups=["system:masters"])
 
     def _serving(self) -> Identity:
         return self.authority.server("serving", user="kube-apiserver", names=self._names)

@@ -30,7 +30,7 @@ _Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader",
 _Dumper: type[yaml.SafeDumper | yaml.CSafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def document(*, server: str, authority: str, administrator: Identity) -> dict[str, Any]:
+def document(*, server: str, authority: str, identity: Identity) -> dict[str, Any]:
     """A kubeconfig with one context; certificates and key stand in it, so that the file can be moved anywhere."""
     return {
         "apiVersion": "v1",
@@ -42,8 +42,8 @@ def document(*, server: str, authority: str, administrator: Identity) -> dict[st
             {
                 "name": NAME,
                 "user": {
-                    "client-certificate-data": _base64(administrator.certificate),
-                    "client-key-data": _base64(administrator.key),
+                    "client-certificate-data": _base64(identity.certificate),
+                    "client-key-data": _base64(identity.key),
                 },
             },
         ],

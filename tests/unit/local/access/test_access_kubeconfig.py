@@ -21,7 +21,7 @@ from edgewright.runtime.tls import ConfigError
 OURS = kubeconfig.document(
     server="https://127.0.0.1:6443",
     authority="CA",
-    administrator=Identity(file=Path("admin.pem"), certificate="CERTIFICATE", key="KEY"),
+    identity=Identity(file=Path("admin.pem"), certificate="CERTIFICATE", key="KEY"),
 )
 THEIRS = """\
 # a comment
@@ -61,7 +61,7 @@ def test_a_file_of_our_own_is_read_by_our_own_runtime(tmp_path: Path) -> None:
     admin = authority.client("admin", user="kubernetes-admin", groups=["system:masters"])
     path = tmp_path / "sub" / "kubeconfig"
     server = "https://127.0.0.1:6443"
-    kubeconfig.write(path, kubeconfig.document(server=server, authority=authority.certificate, administrator=admin))
+    kubeconfig.write(path, kubeconfig.document(server=server, authority=authority.certificate, identity=admin))
     assert mode(path) == 0o600
     loaded = config.load(kubeconfig=path, environ={})
     assert (loaded.server, loaded.tls is not None) == (server, True)
