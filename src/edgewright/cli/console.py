@@ -73,6 +73,14 @@ def console(
             help="Print a one-time link, with which a browser on this machine acts as the kubeconfig's user.",
         ),
     ] = False,
+    shared_cache: Annotated[
+        bool,
+        typer.Option(
+            "--shared-cache",
+            help="Read Edgewright's own kinds once for all callers, as the kubeconfig's user, and show each caller "
+            "what the API server says that they may see: many viewers then cost it one watch per kind.",
+        ),
+    ] = False,
 ) -> None:
     """Serve the REST API for applications: custom resources over HTTP, with the caller's token and rights."""
     where = read_listen(listen)
@@ -83,6 +91,7 @@ def console(
         behind_proxy=behind_proxy,
         origins=allow_origin or [],
         as_me=as_me,
+        shared_cache=shared_cache,
     )
     loaded = config.load(kubeconfig=kubeconfig, context=context)
     logs.setup(level="info")
@@ -105,6 +114,7 @@ def choose(
     behind_proxy: bool,
     origins: list[str],
     as_me: bool,
+    shared_cache: bool = False,
 ) -> Chosen:
     """How to serve; wrong usage says what is unsafe about what was asked for, before anything listens."""
     from edgewright.console import Gate, Settings  # noqa: PLC0415 - other commands need none of it
@@ -126,7 +136,8 @@ def choose(
             raise ConfigError(f"--allow-origin {origin}: {problem}")
     gate = Gate(loopback=loopback and not behind_proxy, origins=frozenset(origins))
     tls = None if tls_cert is None or tls_key is None else serving_tls(tls_cert, tls_key)
-    return Chosen(settings=Settings(gate=gate, as_me=as_me, secure=tls is not None), tls=tls)
+    settings = Settings(gate=gate, as_me=as_me, secure=tls is not None, shared_cache=shared_cache)
+    return Chosen(settings=settings, tls=tls)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +207,8 @@ def for_its_owner(where: Listen, *, option: str) -> Chosen:
             "`edgewright console` serves other machines",
             param_hint=option,
         )
-    return choose(where, tls_cert=None, tls_key=None, behind_proxy=False, origins=[], as_me=True)
+    # Its own control plane reviews every caller, and its kubeconfig may read all: the shared cache is safe there.
+    return choose(where, tls_cert=None, tls_key=None, behind_proxy=False, origins=[], as_me=True, shared_cache=True)
 
 
 def how_to_use(address: Address, server: str) -> str:

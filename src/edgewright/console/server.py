@@ -27,6 +27,7 @@ from edgewright.console.operation import Operation, read_query
 from edgewright.console.operations import OPERATIONS
 from edgewright.console.problems import MEDIA, Refusal, refusal_for, unauthorized
 from edgewright.console.schemas import Schemas
+from edgewright.console.shared_cache import SharedCache
 from edgewright.runtime import logs
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock, SystemClock
@@ -57,6 +58,8 @@ class Settings:
     """Whether the person with the one-time link acts as the kubeconfig's user."""
     secure: bool = False
     """Whether it speaks TLS itself."""
+    shared_cache: bool = False
+    """Whether our kinds are read once for all callers, as the kubeconfig's user, and shown by each caller's rights."""
     page: Path = site.STATIC
     """Where `make web` has built the page, where it has."""
 
@@ -76,6 +79,12 @@ class Console:
         self._rates = Rates(limits, clock)
         self._stopping = asyncio.Event()
         self._clock = clock
+        self.shared_cache = (
+            SharedCache(Client(config, connections=2), clock, review_seconds=limits.recheck)
+            if settings.shared_cache
+            else None
+        )
+        """Our kinds, read once for all callers, where that is switched on."""
         self._shared = Shared(
             limits=limits,
             clock=clock,
@@ -84,6 +93,7 @@ class Console:
             streams=Streams(limits),
             sign_in=self.sign_in,
             stopping=self._stopping,
+            cache=self.shared_cache,
         )
 
     def application(self) -> web.Application:
@@ -107,6 +117,8 @@ class Console:
     async def close(self) -> None:
         """Closes the connections to the API server."""
         self.stop_streams()
+        if self.shared_cache is not None:
+            await self.shared_cache.close()
         await self._callers.close()
         if self._own is not None:
             await self._own.close()
