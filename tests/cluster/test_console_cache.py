@@ -1,0 +1,138 @@
+"""The console's shared cache on both API servers: many viewers, one watch per kind, and each sees what they may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewright.api import Device, FlashJob
+from edgewright.console import Settings
+from edgewright.runtime import config
+from tests.acceptance import console_stage as stage
+from tests.harness import ApiServer, wait_until_async
+from tests.unit.console.consoles import HERE, PLENTY, Application, calling, in_front_of, job
+from tests.unit.console.events import Event, events, until
+from tests.unit.console.requests_seen import requests_seen
+
+VIEWERS = 20
+RECHECK = 2.0
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+RULES = [
+    {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["get", "list", "watch"]}
+    for kind in (FlashJob.kind, Device.kind)
+]
+
+
+@dataclass(frozen=True)
+class Viewers:
+    """Who looks on, each with a token of their own, and the role that lets them."""
+
+    server: ApiServer
+    namespace: str
+    tokens: list[str]
+
+    @property
+    def role(self) -> str:
+        """Where their ClusterRole is."""
+        return f"{RBAC}/clusterroles/{self.namespace}"
+
+
+@pytest.fixture
+def viewers(api_server: ApiServer, namespace: str) -> Iterator[Viewers]:
+    """Twenty of them, who may read FlashJobs and Devices everywhere."""
+    stage.install(api_server)
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    api_server.request("POST", accounts, {"metadata": {"name": "viewer"}})
+    token = {"spec": {"expirationSeconds": 3600}}
+    tokens = [
+        str(api_server.request("POST", f"{accounts}/viewer/token", token)["status"]["token"]) for _ in range(VIEWERS)
+    ]
+    api_server.request("POST", f"{RBAC}/clusterroles", {"metadata": {"name": namespace}, "rules": RULES})
+    binding = {
+        "metadata": {"name": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": namespace},
+        "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": namespace}],
+    }
+    api_server.request("POST", f"{RBAC}/clusterrolebindings", binding)
+    yield Viewers(api_server, namespace, tokens)
+    for kind in ("clusterrolebindings", "clusterroles"):
+        api_server.request("DELETE", f"{RBAC}/{kind}/{namespace}")
+
+
+@pytest.fixture
+async def callers(viewers: Viewers) -> AsyncIterator[list[Application]]:
+    """The viewers as callers of one console with a shared cache, once the API server knows their rights."""
+    settings = Settings(gate=HERE, limits=replace(PLENTY, recheck=RECHECK), shared_cache=True, page=Path("not built"))
+    loaded = config.load(kubeconfig=viewers.server.kubeconfig)
+    async with in_front_of(loaded, settings) as (_, url), calling() as session:
+        found = [Application(url, session, each) for each in viewers.tokens]
+
+        async def known() -> bool:
+            told = [await found[0]("GET", f"/api/v1/me?of={kind}") for kind in ("flashjobs", "devices")]
+            return all(each.status == 200 and each.body["rights"]["verbs"]["watch"] for each in told)
+
+        await wait_until_async(known, what="the viewers have their rights")
+        yield found
+
+
+async def test_twenty_viewers_cost_the_api_server_one_watch_per_kind(
+    viewers: Viewers, callers: list[Application]
+) -> None:
+    path = FlashJob.kind.path(viewers.namespace)
+    body = {"apiVersion": FlashJob.kind.api_version, "kind": "FlashJob", **job("one")}
+    viewers.server.request("POST", path, body)
+    inside = f"&namespace={viewers.namespace}"
+    async with AsyncExitStack() as stack:
+
+        async def view(caller: Application) -> AsyncIterator[Event]:
+            listed = await caller("GET", f"/api/v1/namespaces/{viewers.namespace}/flashjobs")
+            assert [each["metadata"]["name"] for each in listed.body["items"]] == ["one"], listed.body
+            assert (await caller("GET", "/api/v1/devices")).status == 200
+            sources = [
+                events(await stack.enter_async_context(caller.stream(query)))
+                for query in (f"of=flashjobs{inside}", "of=devices")
+            ]
+            for source in sources:
+                await until(source, "synced")
+            return sources[0]
+
+        with requests_seen() as seen:
+            sources = await asyncio.gather(*(view(each) for each in callers))
+            change = {"metadata": {"labels": {"site": "b"}}}
+            viewers.server.request("PATCH", f"{path}/one", change, content_type="application/merge-patch+json")
+            told = [(await until(source, "modified"))[-1] for source in sources]
+        assert {each.what for each in told} == {("modified", "one")}
+        watched = {path: count for (method, path), count in seen.items() if method == "WATCH"}
+        assert watched == {FlashJob.kind.path(): 1, Device.kind.path(): 1}
+        assert not [path for method, path in seen if method == "GET"]
+
+
+async def test_who_loses_the_right_sees_no_more(viewers: Viewers, callers: list[Application]) -> None:
+    caller = callers[0]
+    async with caller.stream("of=flashjobs") as response:
+        source = events(response)
+        await until(source, "synced")
+        merge = "application/merge-patch+json"
+        viewers.server.request("PATCH", viewers.role, {"rules": []}, content_type=merge)
+        last = (await until(source, "problem"))[-1].data
+        assert (last["status"], last["verb"], last["user"]) == (
+            403,
+            "watch",
+            f"system:serviceaccount:{viewers.namespace}:viewer",
+        )
+        assert [each async for each in source] == []
+
+    async def refused(path: str) -> Any:
+        answer = await caller("GET", path)
+        return answer if answer.status != 200 else None
+
+    path = f"/api/v1/namespaces/{viewers.namespace}/flashjobs"
+    for each, verb in ((path, "list"), ("/api/v1/flashjobs", "list"), (f"{path}/one", "get")):
+        answer = await wait_until_async(lambda each=each: refused(each), what=f"{each} is refused")
+        assert (answer.status, answer.body["verb"]) == (403, verb)
