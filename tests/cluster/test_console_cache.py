@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,8 @@ def viewers(api_server: ApiServer, namespace: str) -> Iterator[Viewers]:
         api_server.request("DELETE", f"{RBAC}/{kind}/{namespace}")
 
 
-@pytest.fixture
-async def callers(viewers: Viewers) -> AsyncIterator[list[Application]]:
+@asynccontextmanager
+async def calling_one_console(viewers: Viewers) -> AsyncIterator[list[Application]]:
     """The viewers as callers of one console with a shared cache, once the API server knows their rights."""
     settings = Settings(gate=HERE, limits=replace(PLENTY, recheck=RECHECK), shared_cache=True, page=Path("not built"))
     loaded = config.load(kubeconfig=viewers.server.kubeconfig)
@@ -81,14 +81,12 @@ async def callers(viewers: Viewers) -> AsyncIterator[list[Application]]:
         yield found
 
 
-async def test_twenty_viewers_cost_the_api_server_one_watch_per_kind(
-    viewers: Viewers, callers: list[Application]
-) -> None:
+async def test_twenty_viewers_cost_the_api_server_one_watch_per_kind(viewers: Viewers) -> None:
     path = FlashJob.kind.path(viewers.namespace)
     body = {"apiVersion": FlashJob.kind.api_version, "kind": "FlashJob", **job("one")}
     viewers.server.request("POST", path, body)
     inside = f"&namespace={viewers.namespace}"
-    async with AsyncExitStack() as stack:
+    async with calling_one_console(viewers) as callers, AsyncExitStack() as stack:
 
         async def view(caller: Application) -> AsyncIterator[Event]:
             listed = await caller("GET", f"/api/v1/namespaces/{viewers.namespace}/flashjobs")
@@ -113,8 +111,13 @@ async def test_twenty_viewers_cost_the_api_server_one_watch_per_kind(
         assert not [path for method, path in seen if method == "GET"]
 
 
-async def test_who_loses_the_right_sees_no_more(viewers: Viewers, callers: list[Application]) -> None:
-    caller = callers[0]
+async def test_who_loses_the_right_sees_no_more(viewers: Viewers) -> None:
+    async with calling_one_console(viewers) as callers:
+        await check_refused(viewers, callers[0])
+
+
+async def check_refused(viewers: Viewers, caller: Application) -> None:
+    """Takes the right away: the open stream ends with the API server's words, and reads are refused with them."""
     async with caller.stream("of=flashjobs") as response:
         source = events(response)
         await until(source, "synced")
