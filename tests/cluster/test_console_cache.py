@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edgewright.api import Device, FlashJob
-from edgewright.console import Settings
+from edgewright.console import Limits, Settings
 from edgewright.runtime import config
 from tests.acceptance import console_stage as stage
 from tests.harness import ApiServer, wait_until_async
@@ -21,7 +21,6 @@ from tests.unit.console.events import Event, events, until
 from tests.unit.console.requests_seen import requests_seen
 
 VIEWERS = 20
-RECHECK = 2.0
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 RULES = [
     {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["get", "list", "watch"]}
@@ -66,9 +65,9 @@ def viewers(api_server: ApiServer, namespace: str) -> Iterator[Viewers]:
 
 
 @asynccontextmanager
-async def calling_one_console(viewers: Viewers) -> AsyncIterator[list[Application]]:
+async def calling_one_console(viewers: Viewers, limits: Limits = PLENTY) -> AsyncIterator[list[Application]]:
     """The viewers as callers of one console with a shared cache, once the API server knows their rights."""
-    settings = Settings(gate=HERE, limits=replace(PLENTY, recheck=RECHECK), shared_cache=True, page=Path("not built"))
+    settings = Settings(gate=HERE, limits=limits, shared_cache=True, page=Path("not built"))
     loaded = config.load(kubeconfig=viewers.server.kubeconfig)
     async with in_front_of(loaded, settings) as (_, url), calling() as session:
         found = [Application(url, session, each) for each in viewers.tokens]
@@ -111,8 +110,45 @@ async def test_twenty_viewers_cost_the_api_server_one_watch_per_kind(viewers: Vi
         assert not [path for method, path in seen if method == "GET"]
 
 
+async def test_answers_are_those_of_the_api_server(viewers: Viewers) -> None:
+    async def answers(caller: Application) -> list[Any]:
+        found = [await caller("GET", path) for path in (base, f"{base}/one", f"{base}?labelSelector=site%3Db", every)]
+        for each in found:
+            assert each.status == 200, each.body
+            if "items" in each.body:
+                each.body["metadata"]["resourceVersion"] = ""  # of the whole server, which other tests change
+        return [(each.body, each.headers.get("ETag")) for each in found]
+
+    async def told(caller: Application, query: str, count: int) -> list[Event]:
+        async with caller.stream(f"of=flashjobs&namespace={viewers.namespace}{query}", Last_Event_ID=last) as response:
+            source = (each async for each in events(response) if each.name)
+            return [await anext(source) for _ in range(count)]
+
+    server, path = viewers.server, FlashJob.kind.path(viewers.namespace)
+    base = f"/api/v1/namespaces/{viewers.namespace}/flashjobs"
+    every = f"/api/v1/flashjobs?labelSelector=only%3D{viewers.namespace}"
+    for name in ("two", "one", "one-a"):
+        body = {"apiVersion": FlashJob.kind.api_version, "kind": "FlashJob", **job(name)}
+        body["metadata"] |= {"labels": {"site": "b", "only": viewers.namespace}}
+        server.request("POST", path, body)
+    async with calling_one_console(viewers) as callers, calling() as session:
+        plain = Settings(gate=HERE, limits=PLENTY, page=Path("not built"))
+        async with in_front_of(config.load(kubeconfig=server.kubeconfig), plain) as (_, url):
+            cached, direct = callers[0], Application(url, session, viewers.tokens[0])
+            assert await answers(cached) == await answers(direct)
+            async with cached.stream("of=flashjobs") as response:
+                last = (await until(events(response), "synced"))[-1].id
+            for site in ("a", "c", "b"):
+                change = {"metadata": {"labels": {"site": site}}}
+                server.request("PATCH", f"{path}/one", change, content_type="application/merge-patch+json")
+            server.request("DELETE", f"{path}/one")
+            queries = {"": 4, "&name=one": 4, "&labelSelector=site%3Da": 2, "&labelSelector=site!%3Db": 3}
+            for query, count in queries.items():
+                assert await told(cached, query, count) == await told(direct, query, count), query
+
+
 async def test_who_loses_the_right_sees_no_more(viewers: Viewers) -> None:
-    async with calling_one_console(viewers) as callers:
+    async with calling_one_console(viewers, replace(PLENTY, recheck=2.0)) as callers:
         await check_refused(viewers, callers[0])
 
 

@@ -201,7 +201,7 @@ async def test_no_answer_is_a_server_error_or_one_that_the_document_does_not_tel
     api_server: ApiServer, namespace: str, token: str, cached: bool
 ) -> None:
     async with console_of(api_server, cached=cached) as url:
-        run = Run(url, token, namespace, examples=5)
+        run = Run(url, token, namespace, examples=2 if cached else 5)
         kinds = tuple(each for each in FEW if not cached or each != stage.MINIMARTS)  # which no cache holds
         await asyncio.to_thread(fuzz, run, await described(url, token), kinds=kinds)
     removed(api_server)

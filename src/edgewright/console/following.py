@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from edgewright.console.messages import message, message_of, place
@@ -28,10 +29,14 @@ _NAME: Final = re.compile(r"[A-Za-z0-9.-]*")
 class Following:
     """The parts of one stream, for as long as they can come from the shared cache."""
 
-    def __init__(self, call: Call, kind: Kind, *, version: str, reset: str) -> None:
-        """From the version that the client saw last, if any; `reset` is why it must begin again, if it must."""
+    def __init__(self, call: Call, kind: Kind, *, version: str, reset: str, goes_on: bool) -> None:
+        """From the version that the client saw last, if any; `reset` is why it must begin again, if it must.
+
+        `goes_on`: the stream has begun elsewhere, and comes here only if nothing has to be told twice.
+        """
         self._call = call
         self._kind = kind
+        self._goes_on = goes_on
         self._namespace = call.query.get("namespace", "")
         self._name = call.query.get("name", "")
         self._selector = chosen = selector(call.query.get("labelSelector", ""))
@@ -52,29 +57,34 @@ class Following:
         with shelf.in_use():
             if not await self._check_place(cache, shelf):
                 return
-            while await self._goes_on(cache, shelf):
+            while await self._permitted_until(cache, shelf):
                 lists = shelf.lists
                 if self.version:
                     yield b""  # the stream stands
-                else:
-                    for part in self._state(shelf):
-                        yield part
+                for part in () if self.version else self._state(shelf):
+                    yield part
+                    if not self.version and not await self._permitted_until(cache, shelf):
+                        self.reset = "the state comes again"
+                        return
                 async for part in self._changes(cache, shelf, lists):
                     yield part
                 if lists != shelf.lists or not self._known(shelf):
                     self.version, self.reset = "", "too much has happened since the last event"
 
-    async def _goes_on(self, cache: SharedCache, shelf: Shelf) -> bool:
-        """Whether the caller may still be told, and there is something to tell."""
+    async def _permitted_until(self, cache: SharedCache, shelf: Shelf) -> float:
+        """Until when the caller may be told; 0 where the API server has to be asked, or the cache stays away."""
         until = await cache.permitted_until(self._call, self._kind, "watch", self._namespace)
-        return until > self._call.shared.clock.elapsed() and shelf.usable
+        there = shelf.away < self._call.shared.limits.cache_seconds
+        return until if there and until > self._call.shared.clock.elapsed() else 0.0
 
     def _known(self, shelf: Shelf) -> bool:
         """Whether all that happened since the client's place is remembered."""
         return bool(self.version) and int(self.version) >= shelf.floor
 
     async def _check_place(self, cache: SharedCache, shelf: Shelf) -> bool:
-        """Begins again where the client's place is too old, or is none of this server; False where nobody can tell."""
+        """Begins again where the client's place is too old, or is none of this server; False: somebody else goes on."""
+        if self._goes_on:
+            return self._known(shelf)
         if not self.version:
             return True
         if not self._known(shelf):
@@ -108,10 +118,9 @@ class Following:
         """Batches of changes, until the place is lost or somebody else has to go on."""
         clock = self._call.shared.clock
         told = clock.elapsed()
-        while True:
-            until = await cache.permitted_until(self._call, self._kind, "watch", self._namespace)
+        while until := await self._permitted_until(cache, shelf):
             news, now = shelf.news, clock.elapsed()
-            if until <= now or not shelf.usable or lists != shelf.lists or not self._known(shelf):
+            if lists != shelf.lists or not self._known(shelf):
                 return
             at = int(self.version)
             parts = [part for each in shelf.since(at) if (part := self._part(each))]
@@ -121,11 +130,9 @@ class Following:
                 told = clock.elapsed()
                 await clock.sleep(BATCH_SECONDS)
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with clock.timeout(until - now):
                     await news.wait()
-            except TimeoutError:
-                continue
 
     def _part(self, change: Change) -> bytes:
         """What the client is told of a change: by its selector an object may come or go that was only changed."""

@@ -31,8 +31,6 @@ log = logs.get("console.cache")
 
 IDLE_SECONDS: Final = 300.0
 """After so long without a reader a kind is watched no more."""
-PATIENCE: Final = 5.0
-"""So long a request waits for the copy to be there, or to have what was written; then it goes to the API server."""
 _VERDICTS: Final = 8192
 _NAMESPACE: Final = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?")
 _OURS: Final = frozenset(OURS.values())
@@ -133,7 +131,7 @@ async def shelf_for(call: Call, kind: Kind, verb: str, namespace: str | None) ->
         return None
     shelf = cache.shelf(kind)
     with shelf.in_use():
-        return shelf if await shelf.current(PATIENCE) else None
+        return shelf if await shelf.current(call.shared.limits.cache_seconds) else None
 
 
 def selector(text: str) -> selectors.Selector | None:

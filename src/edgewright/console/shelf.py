@@ -141,6 +141,7 @@ class Shelf:
         self._leaving: dict[tuple[Key, str], float] = {}
         self._deleted: OrderedDict[str, None] = OrderedDict()
         self._news = asyncio.Event()
+        self._gone_at: float | None = clock.elapsed()
         self._users = 0
         self._used = clock.elapsed()
         self.version = 0
@@ -156,6 +157,11 @@ class Shelf:
     def usable(self) -> bool:
         """Whether it is whole and kept up."""
         return self._problem is None and not self._unread and self.lists > 0
+
+    @property
+    def away(self) -> float:
+        """For how many seconds it has not been usable."""
+        return 0.0 if self._gone_at is None else self._clock.elapsed() - self._gone_at
 
     def get(self, key: Key) -> Shown | None:
         """The object, or None where there is none of that name."""
@@ -301,7 +307,10 @@ class Shelf:
         self._bytes = 0
         self._ordered = None
         self.lists += 1
-        self.version = self.floor = int(self._reflector.version or 0)
+        before, self.version = self.version, int(self._reflector.version or 0)
+        self.floor = self.version
+        if self.version < before:  # the server was restored from a backup: what was written since is no more
+            self._wanted = 0
         self._tell()
 
     def report(self, _namespace: str, problem: str | None) -> None:
@@ -337,6 +346,10 @@ class Shelf:
         self._tell()
 
     def _tell(self) -> None:
+        if self.usable:
+            self._gone_at = None
+        elif self._gone_at is None:
+            self._gone_at = self._clock.elapsed()
         news, self._news = self._news, asyncio.Event()
         news.set()
 

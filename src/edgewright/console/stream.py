@@ -106,14 +106,16 @@ class Changes:
         """
         begun = False
         try:
-            async with aclosing(self._from_cache()) as parts:
-                async for part in parts:
-                    begun = True
-                    yield part
-            if begun and not self._version and not self._reset:
-                self._reset = "the state comes again"
-            await self._check_place()
             while True:
+                # Each time again: a cache that was not kept up for a while saves a watch as soon as it is.
+                following = Following(self._call, self._kind, version=self._version, reset=self._reset, goes_on=begun)
+                async with aclosing(following.run()) as parts:
+                    async for part in parts:
+                        begun = True
+                        yield part
+                self._version, self._reset = following.version, following.reset
+                if not begun:
+                    await self._check_place()
                 async with aclosing(self._watch_once()) as parts:
                     async for part in parts:
                         begun = True
@@ -123,14 +125,6 @@ class Changes:
             if not begun:
                 raise refusal from error
             yield message("problem", refusal.problem)
-
-    async def _from_cache(self) -> AsyncGenerator[bytes, None]:
-        """The parts from the shared cache, for as long as they can come from there."""
-        following = Following(self._call, self._kind, version=self._version, reset=self._reset)
-        async with aclosing(following.run()) as parts:
-            async for part in parts:
-                yield part
-        self._version, self._reset = following.version, following.reset
 
     async def _check_place(self) -> None:
         """Begins again where the place is ahead of the server, as after a restore: it would be silent until then."""

@@ -30,7 +30,7 @@ WIDGETS = f"widgets.{GROUP}"
 """The foreign kind, as it is named in paths."""
 IN_DEFAULT = f"/api/v1/namespaces/default/{WIDGETS}"
 JOBS = "/api/v1/namespaces/default/flashjobs"
-PLENTY = Limits(reads_per_second=10_000, writes_per_second=10_000)
+PLENTY = Limits(reads_per_second=10_000, writes_per_second=10_000, cache_seconds=50)
 HERE = Gate(loopback=True)
 
 

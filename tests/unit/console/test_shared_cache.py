@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.api import FlashJob
+from edgewright.api import Device, FlashJob
 from edgewright.console import Settings
 from edgewright.console.following import BATCH_SECONDS
 from edgewright.console.shared_cache import IDLE_SECONDS
@@ -185,6 +185,20 @@ async def test_no_read_is_older_than_a_write_through_this_console(tmp_path: Path
             assert len((await portal("GET", JOBS)).body["items"]) == 1
 
 
+async def test_the_fleet_is_counted_in_the_cache(tmp_path: Path) -> None:
+    async with consoles(tmp_path, shared_cache=True) as portal:
+        for number in range(3):
+            body = {"metadata": {"labels": {"site": "ab"[number % 2]}}, "spec": {}}
+            assert (await portal("PUT", f"/api/v1/devices/d{number}", body)).status == 201
+        await portal("GET", "/api/v1/devices")
+        with requests_seen() as seen:
+            counted = await portal("GET", "/api/v1/fleet?groupBy=site")
+            chosen = await portal("GET", "/api/v1/fleet?labelSelector=site%3Da")
+        assert {each["name"]: each["total"] for each in counted.body["groups"]} == {"a": 2, "b": 1}
+        assert (counted.body["total"], chosen.body["total"]) == (3, 2)
+        assert ("GET", Device.kind.path()) not in seen
+
+
 async def test_a_dry_run_is_not_waited_for(tmp_path: Path) -> None:
     async with consoles(tmp_path, shared_cache=True) as portal:
         await made(portal, "one")
@@ -224,7 +238,8 @@ async def advance_until(clock: VirtualClock, done: Callable[[], bool], *, second
 
 async def test_a_kind_is_watched_from_its_first_reader_until_its_last_has_long_gone(tmp_path: Path) -> None:
     clock = VirtualClock()
-    async with consoles(tmp_path, shared_cache=True, clock=clock) as portal:
+    rarely = replace(PLENTY, recheck=1e6)  # the time of a review would be over before its answer is here
+    async with consoles(tmp_path, shared_cache=True, clock=clock, limits=rarely) as portal:
         cache = portal.console.shared_cache
         assert cache is not None
         assert not cache.watched
@@ -372,3 +387,35 @@ async def test_a_stream_whose_kind_goes_ends_with_the_problem(tmp_path: Path) ->
         ending = asyncio.create_task(until(source, "problem"))
         await advance_until(clock, ending.done, seconds=31)
         assert (await ending)[-1].data["status"] == 404
+
+
+async def test_a_stream_that_began_without_the_cache_comes_to_it_and_nothing_is_told_twice(tmp_path: Path) -> None:
+    async with consoles(tmp_path, shared_cache=True, limits=replace(PLENTY, recheck=1.0)) as portal:
+        await made(portal, "one")
+        await portal("GET", JOBS)
+        cache = portal.console.shared_cache
+        assert cache is not None
+        shelf = cache.shelf(FlashJob.kind)
+        shelf.report("", "is away")
+        async with portal.stream("of=flashjobs") as response:
+            source = events(response)
+            assert [each.name for each in await until(source, "synced")] == ["added", "synced"]
+            assert shelf.idle > 0
+            await changed(portal, "one", site="b")  # which the cache hears too: it is well again
+            await wait_until_async(lambda: shelf.idle == 0, what="the stream comes from the cache")
+            await made(portal, "two")
+            seen = await until(source, "added")
+            assert [each.what for each in seen] == [("modified", "one"), ("added", "two")]
+
+
+async def test_a_cache_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    async with consoles(tmp_path, shared_cache=True) as portal, portal.stream("of=flashjobs") as response:
+        source = events(response)
+        await until(source, "synced")
+        cache = portal.console.shared_cache
+        assert cache is not None
+        cache.shelf(FlashJob.kind).report("", "is away")
+        with requests_seen() as seen:
+            await made(portal, "one")
+            assert (await until(source, "added"))[-1].what == ("added", "one")
+        assert ("WATCH", ALL) not in seen
