@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,5 +174,5 @@ async def check_refused(viewers: Viewers, caller: Application) -> None:
 
     path = f"/api/v1/namespaces/{viewers.namespace}/flashjobs"
     for each, verb in ((path, "list"), ("/api/v1/flashjobs", "list"), (f"{path}/one", "get")):
-        answer = await wait_until_async(lambda each=each: refused(each), what=f"{each} is refused")
+        answer = await wait_until_async(partial(refused, each), what=f"{each} is refused")
         assert (answer.status, answer.body["verb"]) == (403, verb)

@@ -390,7 +390,7 @@ async def test_a_stream_whose_kind_goes_ends_with_the_problem(tmp_path: Path) ->
 
 
 async def test_a_stream_that_began_without_the_cache_comes_to_it_and_nothing_is_told_twice(tmp_path: Path) -> None:
-    async with consoles(tmp_path, shared_cache=True, limits=replace(PLENTY, recheck=1.0)) as portal:
+    async with consoles(tmp_path, shared_cache=True, limits=replace(PLENTY, recheck=2.0)) as portal:
         await made(portal, "one")
         await portal("GET", JOBS)
         cache = portal.console.shared_cache
