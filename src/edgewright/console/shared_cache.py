@@ -131,7 +131,9 @@ async def shelf_for(call: Call, kind: Kind, verb: str, namespace: str | None) ->
         return None
     shelf = cache.shelf(kind)
     with shelf.in_use():
-        return shelf if await shelf.current(call.shared.limits.cache_seconds) else None
+        # A read elsewhere is soon over; a stream elsewhere costs the API server a watch for as long as it lasts.
+        there = await shelf.current(call.shared.limits.cache_seconds, stubborn=verb == "watch")
+        return shelf if there else None
 
 
 def selector(text: str) -> selectors.Selector | None:

@@ -130,7 +130,7 @@ class Shelf:
         self._reflector = Reflector(api, self, clock=clock, heard=self._hear)
         self._objects: dict[Key, Shown] = {}
         self._incoming: dict[Key, Shown] = {}
-        self._ordered: list[Shown] | None = None
+        self._order: list[Key] | None = None
         self._last_words: Shown | None = None
         self._changes: deque[Change] = deque()
         self._bytes = 0
@@ -168,10 +168,10 @@ class Shelf:
         return self._objects.get(key)
 
     def ordered(self) -> list[Shown]:
-        """All objects, in the order of the API server's lists; not to be changed."""
-        if self._ordered is None:
-            self._ordered = sorted(self._objects.values(), key=lambda each: "/".join(each.key))
-        return self._ordered
+        """All objects, in the order of the API server's lists."""
+        if self._order is None:
+            self._order = sorted(self._objects, key="/".join)
+        return [self._objects[key] for key in self._order]
 
     def select(self, namespace: str, chosen: Callable[[Mapping[str, str]], bool] | None, name: str = "") -> list[Shown]:
         """The objects of a namespace (or all), with labels that are chosen, in the order of lists."""
@@ -191,13 +191,16 @@ class Shelf:
         """Set at the next change of anything here; another one after that."""
         return self._news
 
-    async def current(self, patience: float) -> bool:
-        """Whether it is usable and has all that this console wrote; waits for that, but not for long."""
+    async def current(self, patience: float, *, stubborn: bool = False) -> bool:
+        """Whether it is usable and has all that this console wrote; waits for that, but not for long.
+
+        Where it was tried and did not work, only who is stubborn waits for the next try, and not if it stays so.
+        """
         wanted, leaving = self._wanted, self._still_leaving()
         try:
             async with self._clock.timeout(patience):
                 while not (self.usable and self.version >= wanted and leaving.isdisjoint(self._leaving)):
-                    if self._failed:
+                    if self._unread or (self._failed and not (stubborn and self.away < patience)):
                         return False
                     await self._news.wait()
         except TimeoutError:
@@ -206,8 +209,8 @@ class Shelf:
 
     @property
     def _failed(self) -> bool:
-        """Whether waiting is of no use: it was tried, and the answer was no."""
-        return bool(self._unread) or (self._problem is not None and self._tried)
+        """Whether it was tried, and the answer was no."""
+        return self._problem is not None and self._tried
 
     # --- for those who write ----------------------------------------------------------------------------------------
 
@@ -305,7 +308,7 @@ class Shelf:
         }
         self._changes.clear()
         self._bytes = 0
-        self._ordered = None
+        self._order = None
         self.lists += 1
         before, self.version = self.version, int(self._reflector.version or 0)
         self.floor = self.version
@@ -335,7 +338,8 @@ class Shelf:
                 self._tell()
 
     def _remember(self, change: Change) -> None:
-        self._ordered = None
+        if change.old is None or change.gone:
+            self._order = None
         self.version = change.version
         self._changes.append(change)
         self._bytes += change.size

@@ -33,6 +33,7 @@ from tests.unit.console.consoles import (
 )
 from tests.unit.console.events import Event, events, until
 from tests.unit.console.requests_seen import requests_seen
+from tests.unit.controllers.flashjob.harness import our_kinds
 
 PATH = FlashJob.kind.path("default")
 ALL = FlashJob.kind.path()
@@ -390,12 +391,12 @@ async def test_a_stream_whose_kind_goes_ends_with_the_problem(tmp_path: Path) ->
 
 
 async def test_a_stream_that_began_without_the_cache_comes_to_it_and_nothing_is_told_twice(tmp_path: Path) -> None:
-    async with consoles(tmp_path, shared_cache=True, limits=replace(PLENTY, recheck=2.0)) as portal:
+    async with consoles(tmp_path, shared_cache=True, limits=replace(PLENTY, recheck=2.0, cache_seconds=0.2)) as portal:
         await made(portal, "one")
-        await portal("GET", JOBS)
         cache = portal.console.shared_cache
         assert cache is not None
         shelf = cache.shelf(FlashJob.kind)
+        await wait_until_async(lambda: shelf.usable, what="the cache is there")
         shelf.report("", "is away")
         async with portal.stream("of=flashjobs") as response:
             source = events(response)
@@ -406,6 +407,23 @@ async def test_a_stream_that_began_without_the_cache_comes_to_it_and_nothing_is_
             await made(portal, "two")
             seen = await until(source, "added")
             assert [each.what for each in seen] == [("modified", "one"), ("added", "two")]
+
+
+async def test_a_stream_waits_for_a_cache_that_fails_at_first(tmp_path: Path) -> None:
+    async with consoles(tmp_path, shared_cache=True) as portal:
+        portal.api.kinds.set_custom([])
+        assert (await portal("GET", JOBS)).status == 404  # which the cache was told too
+        opening = asyncio.create_task(_synced(portal))
+        portal.api.kinds.set_custom(our_kinds())
+        await opening
+
+
+async def _synced(portal: Portal) -> None:
+    async with portal.stream("of=flashjobs") as response:
+        cache = portal.console.shared_cache
+        assert cache is not None
+        await until(events(response), "synced")
+        assert cache.shelf(FlashJob.kind).idle == 0
 
 
 async def test_a_cache_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
