@@ -183,10 +183,16 @@ def rights(api_server: ApiServer) -> Iterator[Rights]:
         yield made
 
 
+@pytest.fixture(params=[False, True], ids=["as-caller", "shared-cache"])
+def cached(request: pytest.FixtureRequest) -> bool:
+    """Whether the console reads our kinds once for all: whoever reads must notice no difference."""
+    return bool(request.param)
+
+
 @asynccontextmanager
-async def matrix_of(rights: Rights) -> AsyncIterator[Matrix]:
+async def matrix_of(rights: Rights, *, cached: bool = False) -> AsyncIterator[Matrix]:
     """A console in this process: with the administrator's kubeconfig, of which it must lend nobody anything."""
-    settings = Settings(gate=HERE, limits=PLENTY, page=Path("not built"))
+    settings = Settings(gate=HERE, limits=PLENTY, shared_cache=cached, page=Path("not built"))
     loaded = config.load(kubeconfig=rights.server.kubeconfig)
     async with in_front_of(loaded, settings) as (_, url), calling() as session:
         yield Matrix(rights, Application(url, session))
@@ -199,9 +205,11 @@ def test_no_operation_is_left_out_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("who", IDENTITIES)
-async def test_each_identity_may_do_what_the_table_says_and_the_rest_is_refused(rights: Rights, who: str) -> None:
+async def test_each_identity_may_do_what_the_table_says_and_the_rest_is_refused(
+    rights: Rights, who: str, cached: bool
+) -> None:
     before = rights.state()
-    async with matrix_of(rights) as matrix:
+    async with matrix_of(rights, cached=cached) as matrix:
         await matrix.known(who)
         caller = matrix.application(who)
         for case in (*cases(rights), *questions(rights)):
@@ -285,8 +293,8 @@ async def read(caller: Application, path: str) -> str:
         return f"{dict(answer.headers)} {await answer.text()}"
 
 
-async def test_who_may_see_it_finds_the_secret_word(rights: Rights) -> None:
-    async with matrix_of(rights) as matrix:
+async def test_who_may_see_it_finds_the_secret_word(rights: Rights, cached: bool) -> None:
+    async with matrix_of(rights, cached=cached) as matrix:
         await matrix.known("admin")
         caller = matrix.application("admin")
         finds = {path for path in searches(rights) if SECRET in await read(caller, path)}
@@ -297,8 +305,8 @@ async def test_who_may_see_it_finds_the_secret_word(rights: Rights) -> None:
 
 
 @pytest.mark.parametrize("who", OTHERS)
-async def test_nothing_that_an_identity_may_not_see_is_in_any_answer(rights: Rights, who: str) -> None:
-    async with matrix_of(rights) as matrix:
+async def test_nothing_that_an_identity_may_not_see_is_in_any_answer(rights: Rights, who: str, cached: bool) -> None:
+    async with matrix_of(rights, cached=cached) as matrix:
         await matrix.known(who)
         caller = matrix.application(who)
         for path in searches(rights):
@@ -306,8 +314,8 @@ async def test_nothing_that_an_identity_may_not_see_is_in_any_answer(rights: Rig
 
 
 @pytest.mark.parametrize("who", OTHERS)
-async def test_whether_a_hidden_object_exists_makes_no_difference(rights: Rights, who: str) -> None:
-    async with matrix_of(rights) as matrix:
+async def test_whether_a_hidden_object_exists_makes_no_difference(rights: Rights, who: str, cached: bool) -> None:
+    async with matrix_of(rights, cached=cached) as matrix:
         await matrix.known(who)
         caller = matrix.application(who)
         for kind, of in KINDS.items():
@@ -321,8 +329,8 @@ async def test_whether_a_hidden_object_exists_makes_no_difference(rights: Rights
 
 
 @pytest.mark.parametrize("who", ["viewer", "portal"])
-async def test_a_stream_of_ones_own_namespace_tells_nothing_of_another(rights: Rights, who: str) -> None:
-    async with matrix_of(rights) as matrix:
+async def test_a_stream_of_ones_own_namespace_tells_nothing_of_another(rights: Rights, who: str, cached: bool) -> None:
+    async with matrix_of(rights, cached=cached) as matrix:
         await matrix.known(who)
         caller, boss = matrix.application(who), matrix.application("admin")
         query = f"of=flashjobs&namespace={rights.namespace}"

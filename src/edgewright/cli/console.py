@@ -133,6 +133,14 @@ def console(
             show_default=False,
         ),
     ] = None,
+    shared_cache: Annotated[
+        bool,
+        typer.Option(
+            "--shared-cache",
+            help="Read Edgewright's own kinds once for all callers, as the kubeconfig's user, and show each caller "
+            "what the API server says that they may see: many viewers then cost it one watch per kind.",
+        ),
+    ] = False,
 ) -> None:
     """Serve the REST API for applications: custom resources over HTTP, with the caller's token and rights."""
     where = read_listen(listen)
@@ -152,6 +160,7 @@ def console(
             external_url=external_url,
             session_key_file=session_key_file,
         ),
+        shared_cache=shared_cache,
     )
     loaded = config.load(kubeconfig=kubeconfig, context=context)
     logs.setup(level="info")
@@ -260,6 +269,7 @@ def choose(
     origins: list[str],
     as_me: bool,
     oidc: Oidc | None = None,
+    shared_cache: bool = False,
 ) -> Chosen:
     """How to serve; wrong usage says what is unsafe about what was asked for, before anything listens."""
     from edgewright.console import Gate, Settings  # noqa: PLC0415 - other commands need none of it
@@ -284,7 +294,8 @@ def choose(
         raise ConfigError("--as-me and --oidc-issuer are two ways to sign in: choose one")
     gate = Gate(loopback=loopback and not behind_proxy, origins=frozenset(origins))
     tls = None if tls_cert is None or tls_key is None else serving_tls(tls_cert, tls_key)
-    return Chosen(settings=Settings(gate=gate, as_me=as_me, oidc=provider, secure=tls is not None), tls=tls)
+    settings = Settings(gate=gate, as_me=as_me, oidc=provider, secure=tls is not None, shared_cache=shared_cache)
+    return Chosen(settings=settings, tls=tls)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,7 +378,8 @@ def for_its_owner(where: Listen, *, option: str) -> Chosen:
             "`edgewright console` serves other machines",
             param_hint=option,
         )
-    return choose(where, tls_cert=None, tls_key=None, behind_proxy=False, origins=[], as_me=True)
+    # Its own control plane reviews every caller, and its kubeconfig may read all: the shared cache is safe there.
+    return choose(where, tls_cert=None, tls_key=None, behind_proxy=False, origins=[], as_me=True, shared_cache=True)
 
 
 def how_to_use(address: Address, server: str) -> str:

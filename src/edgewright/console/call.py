@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiohttp import web
@@ -26,6 +26,9 @@ from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.objects import Kind, RawObject
 from edgewright.runtime.transport import StaleConnection
 
+if TYPE_CHECKING:
+    from edgewright.console.shared_cache import SharedCache
+
 _UNSAFE: Final = frozenset("/%\\")
 
 
@@ -41,6 +44,8 @@ class Shared:
     sign_in: SignIn | None = None
     oidc: OidcSignIn | None = None
     stopping: asyncio.Event
+    cache: SharedCache | None = None
+    """Our kinds, read once for all callers; None: every read goes out as its caller."""
 
 
 @dataclass(frozen=True, kw_only=True)

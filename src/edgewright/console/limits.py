@@ -43,6 +43,8 @@ class Limits:
     """After so many quiet seconds a stream sends a comment."""
     recheck: float = 30.0
     """How often a stream is asked for again as its caller: who lost the right sees no more after that."""
+    cache_seconds: float = 5.0
+    """How long a request waits for the shared cache to have what it needs; then it goes to the API server."""
 
 
 class Rates:

@@ -1,8 +1,8 @@
 """The verbs on custom resources: list, get, create, apply, patch, delete.
 
-Each handler is one request to the API server with the caller's rights, rarely more (`PUT`). The body is the custom
-resource as kubectl shows it; there is no second model. What the API server refuses is raised, and becomes a
-problem in `server`.
+Each handler is one request to the API server with the caller's rights, rarely more (`PUT`), or none where the shared
+cache has the answer. The body is the custom resource as kubectl shows it; there is no second model. What the API server
+refuses is raised, and becomes a problem in `server`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import msgspec
 from aiohttp import web
 
 from edgewright.console.call import Call, answer, decoded, etag, shown
-from edgewright.console.operation import JSON_PATCH, MERGE_PATCH, field_error
+from edgewright.console.operation import JSON, JSON_PATCH, MERGE_PATCH, field_error
 from edgewright.console.problems import FieldError, Refusal
 from edgewright.console.reviews import user_of
+from edgewright.console.shared_cache import note_deletion, note_write, selector, shelf_for
+from edgewright.console.shelf import Shelf, Shown
 from edgewright.runtime.errors import AlreadyExists, Conflict
 from edgewright.runtime.http_parser import Answer
-from edgewright.runtime.objects import Kind, RawObject
+from edgewright.runtime.objects import Key, Kind, RawObject
 from edgewright.runtime.patches import conditional
 
 IDEMPOTENCY_ANNOTATION: Final = "edgewright.dev/idempotency"
@@ -42,19 +44,53 @@ async def list_objects(call: Call) -> web.Response:
         raise Refusal("bad-request", f"{kind.plural} are not in namespaces: leave the parameter namespace out")
     query = {name: call.query[name] for name in ("labelSelector", "fieldSelector", "continue") if call.query.get(name)}
     query["limit"] = call.query.get("limit", str(PAGE_SIZE))
+    if (found := await _listed(call, kind, _segment(namespace), query)) is not None:
+        return found
     got = await call.exchange("GET", kind.path(_segment(namespace)), query=query)
     return answer(shown(got.body), headers=_warnings(got.headers))
+
+
+async def _listed(call: Call, kind: Kind, namespace: str | None, query: dict[str, str]) -> web.Response | None:
+    """The list from the shared cache; None where it is not there, or is more than a page."""
+    chosen = selector(query.get("labelSelector", ""))
+    if chosen is None or "fieldSelector" in query or "continue" in query:
+        return None
+    shelf = await shelf_for(call, kind, "list", namespace)
+    if shelf is None:
+        return None
+    found = shelf.select(namespace or "", chosen.matches if chosen.requirements else None)
+    return _page(shelf, found) if len(found) <= int(query["limit"]) else None
+
+
+def _page(shelf: Shelf, found: list[Shown]) -> web.Response:
+    """A whole list, as the API server writes one."""
+    kind = shelf.kind
+    about = {"continue": "", "resourceVersion": str(shelf.version)}
+    head = {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "metadata": about}
+    items = b",".join(each.body for each in found)
+    body = msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}"
+    return web.Response(body=body, content_type=JSON)
 
 
 async def get_object(call: Call) -> web.Response:
     """One object; 304 where the caller has it already."""
     kind = await call.kind()
-    got = await call.exchange("GET", _path(call, kind))
+    path = _path(call, kind)
+    key = Key(call.part("namespace"), call.part("name"))
+    shelf = await shelf_for(call, kind, "get", key.namespace)
+    if shelf is not None and (here := shelf.get(key)) is not None:
+        tag = {"ETag": f'"{here.metadata.resource_version}"'}
+        return _unless_known(call, tag) or web.Response(body=here.body, content_type=JSON, headers=tag)
+    got = await call.exchange("GET", path)
     found = shown(got.body)
     tag = etag(found)
-    if tag and call.request.headers.get("If-None-Match", "").removeprefix("W/") == tag["ETag"]:
-        return web.Response(status=304, headers=tag)
-    return answer(found, headers=tag | _warnings(got.headers))
+    return _unless_known(call, tag) or answer(found, headers=tag | _warnings(got.headers))
+
+
+def _unless_known(call: Call, tag: dict[str, str]) -> web.Response | None:
+    """304 where the caller has the object in this state."""
+    known = call.request.headers.get("If-None-Match", "").removeprefix("W/")
+    return web.Response(status=304, headers=tag) if tag and known == tag["ETag"] else None
 
 
 async def create_object(call: Call) -> web.Response:
@@ -78,6 +114,7 @@ async def create_object(call: Call) -> web.Response:
             raise Refusal("invalid", "the Idempotency-Key was used with another body") from None
         replayed = {"Idempotency-Replayed": "true"}
     made = shown(got.body)
+    _note(call, kind, made)
     headers = etag(made) | _warnings(got.headers) | replayed
     if "dryRun" not in call.query:
         headers["Location"] = f"{call.request.path.rstrip('/')}/{made['metadata']['name']}"
@@ -113,6 +150,7 @@ async def apply_object(call: Call) -> web.Response:
             raise
         got = await _take_over(call, path, query, obj)
     found = shown(got.body)
+    _note(call, kind, found)
     return answer(found, status=201 if got.status == 201 else 200, headers=etag(found) | _warnings(got.headers))
 
 
@@ -172,6 +210,7 @@ async def patch_object(call: Call) -> web.Response:
         raw = msgspec.json.encode(conditional(change, resource_version=expected, uid=""))
     got = await call.exchange("PATCH", _path(call, kind), query=_query(call), body=raw, content_type=media)
     found = shown(got.body)
+    _note(call, kind, found)
     return answer(found, headers=etag(found) | _warnings(got.headers))
 
 
@@ -188,9 +227,15 @@ async def delete_object(call: Call) -> web.Response:
         options["propagationPolicy"] = call.query["propagationPolicy"]
     got = await call.exchange("DELETE", _path(call, kind), body=msgspec.json.encode(options))
     left = shown(got.body)
+    note_deletion(call, kind, left)
     if left.get("kind") == "Status" or "deletionTimestamp" not in left.get("metadata", {}):
         return web.Response(status=204)
     return answer(left, status=202, headers=etag(left))
+
+
+def _note(call: Call, kind: Kind, made: RawObject) -> None:
+    """Remembers what was written: no read after it is older."""
+    note_write(call, kind, made.get("metadata", {}).get("resourceVersion", ""))
 
 
 def if_match(call: Call) -> str:

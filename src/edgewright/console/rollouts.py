@@ -21,6 +21,7 @@ from edgewright.console.fleet import all_devices
 from edgewright.console.operation import field_error
 from edgewright.console.problems import Refusal
 from edgewright.console.reviews import user_of
+from edgewright.console.shared_cache import note_write
 from edgewright.controllers.rollout.changes import CHANGES, NotPossible, Wish, abort
 from edgewright.controllers.rollout.plan import Plan, plan
 from edgewright.controllers.rollout.recall import recall_names, recall_of
@@ -71,7 +72,10 @@ async def act(call: Call) -> web.Response:
             return await _as_it_is(call, key)
         patch = {"metadata": {"annotations": asked.annotation}, "spec": spec}
         with suppress(Conflict):
-            await call.client.of(FirmwareRollout).patch(key, patch, resource_version=rollout.metadata.resource_version)
+            made = await call.client.of(FirmwareRollout).patch(
+                key, patch, resource_version=rollout.metadata.resource_version
+            )
+            _note(call, made)
             await _tell(call, rollout, asked)
             return await _as_it_is(call, key)
     raise Refusal("conflict", "others keep changing the rollout: try again")
@@ -91,12 +95,13 @@ async def recall(call: Call) -> web.Response:
         await call.client.of(FirmwareRollout).create(wanted[0], dry_run=True)
     with suppress(NotPossible):  # it has ended by itself
         if (spec := abort(rollout, Wish())) is not None:
-            await call.client.of(FirmwareRollout).patch(
+            aborted = await call.client.of(FirmwareRollout).patch(
                 key, {"spec": spec}, resource_version=rollout.metadata.resource_version
             )
+            _note(call, aborted)
     for each in wanted:
         try:
-            await call.client.of(FirmwareRollout).create(each)
+            _note(call, await call.client.of(FirmwareRollout).create(each))
         except AlreadyExists:
             there = await call.client.of(FirmwareRollout).get(each.key)
             if there.spec.recall is None or there.spec.recall.uid != rollout.metadata.uid:
@@ -105,6 +110,11 @@ async def recall(call: Call) -> web.Response:
             await _tell(call, rollout, asked)
         return await _as_it_is(call, each.key)
     raise Refusal("conflict", f"the names {' and '.join(recall_names(rollout))} are taken: delete one of them")
+
+
+def _note(call: Call, made: FirmwareRollout) -> None:
+    """Remembers what was written: no read after it is older."""
+    note_write(call, FirmwareRollout.kind, made.metadata.resource_version)
 
 
 def _recall(rollout: FirmwareRollout, name: str, asked: Asked) -> FirmwareRollout:

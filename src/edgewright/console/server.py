@@ -39,6 +39,7 @@ from edgewright.console.operation import Operation, read_query
 from edgewright.console.operations import OPERATIONS
 from edgewright.console.problems import MEDIA, Refusal, refusal_for, unauthorized
 from edgewright.console.schemas import Schemas
+from edgewright.console.shared_cache import SharedCache
 from edgewright.runtime import logs
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock, SystemClock
@@ -73,6 +74,8 @@ class Settings:
     """The provider at which people sign in, where there is one."""
     secure: bool = False
     """Whether it speaks TLS itself."""
+    shared_cache: bool = False
+    """Whether our kinds are read once for all callers, as the kubeconfig's user, and shown by each caller's rights."""
     page: Path = site.STATIC
     """Where `make web` has built the page, where it has."""
 
@@ -93,6 +96,12 @@ class Console:
         self._rates = Rates(limits, clock)
         self._stopping = asyncio.Event()
         self._clock = clock
+        self.shared_cache = (
+            SharedCache(Client(config, connections=2), clock, review_seconds=limits.recheck)
+            if settings.shared_cache
+            else None
+        )
+        """Our kinds, read once for all callers, where that is switched on."""
         self._shared = Shared(
             limits=limits,
             clock=clock,
@@ -102,6 +111,7 @@ class Console:
             sign_in=self.sign_in,
             oidc=self._oidc,
             stopping=self._stopping,
+            cache=self.shared_cache,
         )
 
     def application(self) -> web.Application:
@@ -130,6 +140,8 @@ class Console:
         self.stop_streams()
         if self._oidc is not None:
             await self._oidc.close()
+        if self.shared_cache is not None:
+            await self.shared_cache.close()
         await self._callers.close()
         if self._own is not None:
             await self._own.close()

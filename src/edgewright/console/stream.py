@@ -2,7 +2,8 @@
 
 The id of an event is the resource version, so that any console, also one that was restarted, can go on from it; where
 the API server has forgotten it, `reset` says so and the state comes again. A stream goes out with the caller's rights
-and is asked for again every half minute: who loses the right sees no more.
+and is asked for again every half minute: who loses the right sees no more. Our kinds come from the shared cache, where
+there is one (`following`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 
 from edgewright.console.call import Call, shown
+from edgewright.console.following import Following
+from edgewright.console.messages import message
 from edgewright.console.operation import EVENT_STREAM
 from edgewright.console.problems import Refusal, refusal_for
 from edgewright.runtime.client import INITIAL_EVENTS_END, WatchEvents, read_metadata
@@ -26,12 +28,6 @@ from edgewright.runtime.objects import Kind
 RETRY_MILLISECONDS: Final = 3000
 _NAMES: Final = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "deleted"}
 _ID: Final = re.compile(r"[1-9][0-9]{0,19}")
-
-
-def message(event: str, data: object, *, identifier: str = "") -> bytes:
-    """One server-sent event; JSON has no line break in it."""
-    head = f"id: {identifier}\n" if identifier else ""
-    return f"{head}event: {event}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
 
 
 async def watch_objects(call: Call) -> web.StreamResponse:
@@ -110,8 +106,16 @@ class Changes:
         """
         begun = False
         try:
-            await self._check_place()
             while True:
+                # Each time again: a cache that was not kept up for a while saves a watch as soon as it is.
+                following = Following(self._call, self._kind, version=self._version, reset=self._reset, goes_on=begun)
+                async with aclosing(following.run()) as parts:
+                    async for part in parts:
+                        begun = True
+                        yield part
+                self._version, self._reset = following.version, following.reset
+                if not begun:
+                    await self._check_place()
                 async with aclosing(self._watch_once()) as parts:
                     async for part in parts:
                         begun = True

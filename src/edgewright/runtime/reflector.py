@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from edgewright.runtime import logs
@@ -77,8 +78,12 @@ class Reflector(Generic[R]):
         optional: bool = False,
         unreachable: Backoff | None = None,
         refused: Backoff | None = None,
+        heard: Callable[[WatchEvent], None] | None = None,
     ) -> None:
-        """Follows one kind; an `optional` one that is not served counts as empty until it is."""
+        """Follows one kind; an `optional` one that is not served counts as empty until it is.
+
+        `heard` is told each event of the watch before the sink is: for who also needs what a sink is not told.
+        """
         self._api = api
         self._sink = sink
         self._clock = clock
@@ -86,6 +91,7 @@ class Reflector(Generic[R]):
         self._labels = labels
         self._fields = fields
         self._optional = optional
+        self._heard = heard
         self._absent = False
         # A server that is restarting is met again soon after its return; one that says no is asked less often.
         self._unreachable = unreachable or Backoff(base=0.1, cap=2.0)
@@ -103,6 +109,11 @@ class Reflector(Generic[R]):
         self._answered = 0
         self._answer = asyncio.Event()
         self._turn: asyncio.Timeout | None = None
+
+    @property
+    def version(self) -> str:
+        """The state of the server that the sink has; empty until a list is complete, also while one comes in again."""
+        return self._version
 
     async def run(self) -> None:
         """Lists and watches until cancelled."""
@@ -223,6 +234,8 @@ class Reflector(Generic[R]):
         self._complete(present, version)
 
     def _take(self, event: WatchEvent) -> None:
+        if self._heard is not None:
+            self._heard(event)
         if event.type == "BOOKMARK":
             metadata = read_metadata(event.object)
             self._version = metadata.resource_version if self._present is None else self._version
@@ -260,10 +273,10 @@ class Reflector(Generic[R]):
             self._version = version
 
     def _complete(self, present: set[Key], version: str) -> None:
-        self._sink.keep_only(self._namespace, present)
         self._absent = False
         self._present = None
         self._version = version
+        self._sink.keep_only(self._namespace, present)
         self._report_well()
         self._refreshed()
 

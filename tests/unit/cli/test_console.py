@@ -209,6 +209,15 @@ def test_behind_a_proxy_the_console_must_know_its_own_address(where: Listen) -> 
         choose(where, proxy=True, **PROVIDER)
 
 
+def test_our_kinds_are_read_once_for_all_where_that_is_asked_for_and_next_to_a_control_plane_of_ones_own() -> None:
+    assert not choose(LOOPBACK).settings.shared_cache
+    asked = console.choose(
+        LOOPBACK, tls_cert=None, tls_key=None, behind_proxy=False, origins=[], as_me=False, shared_cache=True
+    )
+    assert asked.settings.shared_cache
+    assert console.for_its_owner(LOOPBACK, option="--console-listen").settings.shared_cache
+
+
 def test_what_is_said_has_the_link_only_where_it_was_asked_for() -> None:
     told = console.how_to_use(console.Address(url="http://127.0.0.1:8090"), "https://server")
     assert "sign-in" not in told

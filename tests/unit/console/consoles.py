@@ -31,7 +31,7 @@ WIDGETS = f"widgets.{GROUP}"
 """The foreign kind, as it is named in paths."""
 IN_DEFAULT = f"/api/v1/namespaces/default/{WIDGETS}"
 JOBS = "/api/v1/namespaces/default/flashjobs"
-PLENTY = Limits(reads_per_second=10_000, writes_per_second=10_000)
+PLENTY = Limits(reads_per_second=10_000, writes_per_second=10_000, cache_seconds=50)
 HERE = Gate(loopback=True)
 
 
@@ -84,10 +84,14 @@ class Application:
 class Portal(Application):
     """A console of the test's own, the API server behind it, and an application that calls it."""
 
-    def __init__(self, console: Console, api: Api, url: str, session: aiohttp.ClientSession, token: str) -> None:
+    def __init__(
+        self, console: Console, api: Api, url: str, session: aiohttp.ClientSession, token: str, config: Config
+    ) -> None:
         super().__init__(url, session, token)
         self.console = console
         self.api = api
+        self.config = config
+        """How the console reaches the API server."""
 
 
 @asynccontextmanager
@@ -124,6 +128,7 @@ async def consoles(
     limits: Limits = PLENTY,
     as_me: bool = False,
     oidc: OidcSettings | None = None,
+    shared_cache: bool = False,
     clock: Clock | None = None,
     page: Path | None = None,
 ) -> AsyncIterator[Portal]:
@@ -139,9 +144,16 @@ async def consoles(
         )
         tls.present(*(Pem(origin="test", data=each.encode()) for each in (own.certificate, own.key)))
         config = Config(server=api.url, tls=tls, source="test")
-        settings = Settings(gate=gate, limits=limits, as_me=as_me, oidc=oidc, page=page or directory / "not built")
+        settings = Settings(
+            gate=gate,
+            limits=limits,
+            as_me=as_me,
+            oidc=oidc,
+            shared_cache=shared_cache,
+            page=page or directory / "not built",
+        )
         async with in_front_of(config, settings, clock=clock) as (console, url), calling() as session:
-            yield Portal(console, api, url, session, token)
+            yield Portal(console, api, url, session, token, config)
 
 
 def widget(name: str = "w", /, **spec: Any) -> dict[str, Any]:

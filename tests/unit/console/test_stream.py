@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgewright.console.limits import Limits
-from edgewright.console.stream import message
+from edgewright.console.messages import message
 from tests.harness import wait_until_async
 from tests.unit.console.consoles import IN_DEFAULT, PLENTY, WIDGETS, Portal, consoles, widget
 from tests.unit.console.events import Event, events, until

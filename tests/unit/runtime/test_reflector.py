@@ -126,6 +126,28 @@ async def test_a_streamed_list_is_complete_with_its_bookmark_and_followed_by_wha
         assert it.versions() == ["list", "9"]
 
 
+async def test_who_listens_hears_each_event_first_and_knows_the_version_when_a_list_is_complete() -> None:
+    told: list[str] = []
+
+    class Told(Copy):
+        def drop(self, key: Key) -> None:
+            told.append(f"drop {key.name} at {reflector.version}")
+
+        def keep_only(self, namespace: str, present: set[Key]) -> None:
+            told.append(f"list at {reflector.version}")
+
+    clock = VirtualClock()
+    async with fake_server() as server, Client(server.config, clock=clock) as client:
+        later = line("DELETED", widget("a", 7)) + bookmark(9)
+        server.on(f"WATCH {PATH}", Watch(line("ADDED", widget("a", 4)), bookmark(5, closes_list=True), later))
+        reflector = Reflector(
+            client.of(Widget), Told(), clock=clock, heard=lambda event: told.append(f"{event.type} {reflector.version}")
+        )
+        async with running(reflector.run()):
+            await until(lambda: reflector.version == "9", clock=clock, step=0.1)
+    assert told == ["ADDED ", "BOOKMARK ", "list at 5", "DELETED 5", "drop a at 5", "BOOKMARK 7"]
+
+
 async def test_a_streamed_list_that_is_cut_is_asked_for_anew_and_not_resumed() -> None:
     cut = Watch(line("ADDED", widget("a", 4)), bookmark(4), line("ADDED", widget("b", 2))[:9], end="cut")
     async with following(cut, Watch(streamed(widget("b", 6), version=9))) as it:

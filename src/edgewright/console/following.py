@@ -1,0 +1,149 @@
+"""A stream from the shared cache: the present state and then every change, at most two batches per second.
+
+`stream` begins with it where there is a shared cache, and goes on with a watch as the caller from where it ended: when
+the caller may not watch the kind (any more), or when the cache is not kept up. So refusals are always the API server's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from edgewright.console.messages import message, message_of, place
+from edgewright.console.shared_cache import SharedCache, selector, shelf_for
+from edgewright.console.shelf import Change, Shelf, Shown, moved_to, selected
+from edgewright.runtime.errors import KubernetesError
+
+if TYPE_CHECKING:
+    from edgewright.console.call import Call
+    from edgewright.runtime.objects import Kind
+
+BATCH_SECONDS: Final = 0.5
+"""So long after a batch the next one may come."""
+_PART_BYTES: Final = 256 << 10
+_NAME: Final = re.compile(r"[A-Za-z0-9.-]*")
+
+
+class Following:
+    """The parts of one stream, for as long as they can come from the shared cache."""
+
+    def __init__(self, call: Call, kind: Kind, *, version: str, reset: str, goes_on: bool) -> None:
+        """From the version that the client saw last, if any; `reset` is why it must begin again, if it must.
+
+        `goes_on`: the stream has begun elsewhere, and comes here only if nothing has to be told twice.
+        """
+        self._call = call
+        self._kind = kind
+        self._goes_on = goes_on
+        self._namespace = call.query.get("namespace", "")
+        self._name = call.query.get("name", "")
+        self._selector = chosen = selector(call.query.get("labelSelector", ""))
+        self._chosen = chosen.matches if chosen is not None and chosen.requirements else None
+        self.reset = reset
+        """Why the client must forget what it knows, where it was not told yet."""
+        self.version = version
+        """Up to where the client has been told, when the part that came last has reached it; empty before `synced`."""
+
+    async def run(self) -> AsyncGenerator[bytes, None]:
+        """The parts; ends where a watch as the caller has to go on from `version`."""
+        cache = self._call.shared.cache
+        if cache is None or self._selector is None or not _NAME.fullmatch(self._name):
+            return
+        shelf = await shelf_for(self._call, self._kind, "watch", self._namespace)
+        if shelf is None:
+            return
+        with shelf.in_use():
+            if not await self._check_place(cache, shelf):
+                return
+            while await self._permitted_until(cache, shelf):
+                lists = shelf.lists
+                if self.version:
+                    yield b""  # the stream stands
+                for part in () if self.version else self._state(shelf):
+                    yield part
+                    if not self.version and not await self._permitted_until(cache, shelf):
+                        self.reset = "the state comes again"
+                        return
+                async for part in self._changes(cache, shelf, lists):
+                    yield part
+                if lists != shelf.lists or not self._known(shelf):
+                    self.version, self.reset = "", "too much has happened since the last event"
+
+    async def _permitted_until(self, cache: SharedCache, shelf: Shelf) -> float:
+        """Until when the caller may be told; 0 where the API server has to be asked, or the cache stays away."""
+        until = await cache.permitted_until(self._call, self._kind, "watch", self._namespace)
+        there = shelf.away < self._call.shared.limits.cache_seconds
+        return until if there and until > self._call.shared.clock.elapsed() else 0.0
+
+    def _known(self, shelf: Shelf) -> bool:
+        """Whether all that happened since the client's place is remembered."""
+        return bool(self.version) and int(self.version) >= shelf.floor
+
+    async def _check_place(self, cache: SharedCache, shelf: Shelf) -> bool:
+        """Begins again where the client's place is too old, or is none of this server; False: somebody else goes on."""
+        if self._goes_on:
+            return self._known(shelf)
+        if not self.version:
+            return True
+        if not self._known(shelf):
+            self.version, self.reset = "", "too much has happened since the last event"
+        elif int(self.version) > shelf.version:
+            # Another console may be ahead of this one; a place that the server has not reached is from another world.
+            try:
+                now = await cache.present_version(self._kind)
+            except KubernetesError:
+                return False
+            if int(self.version) > now:
+                self.version, self.reset = "", "the last event is not known here"
+        return True
+
+    def _state(self, shelf: Shelf) -> Iterable[bytes]:
+        """All objects that are asked for, and `synced`: from there on the client has a place."""
+        version = str(shelf.version)
+        parts = [message("reset", {"reason": self.reset})] if self.reset else []
+        self.reset = ""
+        size = 0
+        for each in shelf.select(self._namespace, self._chosen, self._name):
+            parts.append(message_of("added", each.body))
+            size += len(each.body)
+            if size > _PART_BYTES:
+                yield b"".join(parts)
+                parts, size = [], 0
+        self.version = version
+        yield b"".join((*parts, message("synced", {}, identifier=version)))
+
+    async def _changes(self, cache: SharedCache, shelf: Shelf, lists: int) -> AsyncGenerator[bytes, None]:
+        """Batches of changes, until the place is lost or somebody else has to go on."""
+        clock = self._call.shared.clock
+        told = clock.elapsed()
+        while until := await self._permitted_until(cache, shelf):
+            news, now = shelf.news, clock.elapsed()
+            if lists != shelf.lists or not self._known(shelf):
+                return
+            at = int(self.version)
+            parts = [part for each in shelf.since(at) if (part := self._part(each))]
+            self.version = str(max(at, shelf.version))
+            if parts or (self.version != str(at) and now - told >= self._call.shared.limits.heartbeat):
+                yield b"".join((*parts, b"" if parts else place(self.version)))
+                told = clock.elapsed()
+                await clock.sleep(BATCH_SECONDS)
+                continue
+            with suppress(TimeoutError):
+                async with clock.timeout(until - now):
+                    await news.wait()
+
+    def _part(self, change: Change) -> bytes:
+        """What the client is told of a change: by its selector an object may come or go that was only changed."""
+        before = change.old is not None and self._asked(change.old)
+        after = not change.gone and self._asked(change.new)
+        if after:
+            return message_of("modified" if before else "added", change.new.body, identifier=str(change.version))
+        if change.old is None or not before:
+            return b""
+        last = change.new if change.gone else moved_to(change.old, change.version)
+        return message_of("deleted", last.body, identifier=str(change.version))
+
+    def _asked(self, obj: Shown) -> bool:
+        return selected(obj, self._namespace, self._chosen, self._name)
