@@ -82,8 +82,8 @@ demo: .venv/.demo.stamp ## Roll firmware out to 12 simulated devices on an embed
 # A suite on real parts is added with its name in one of the lanes, its minutes in BUDGETS, and its target under "Suites".
 # What it needs goes into its target, the programs with `debian_package`.
 UNIT := $(if $(COVERAGE),coverage,unit)
-SERVERS_LANE := cluster flash conformance
-MACHINE_LANE := boards acceptance edge node images browser
+SERVERS_LANE := cluster flash
+MACHINE_LANE := boards acceptance edge node images browser conformance
 LANES := $(SERVERS_LANE) $(MACHINE_LANE)
 NEED_KUBERNETES := cluster conformance edge flash
 # These build images, or open the page: it is built before the lanes, so that no two of them build it at once.

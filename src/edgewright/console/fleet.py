@@ -20,8 +20,8 @@ from edgewright.api.flash_pod import Outcome
 from edgewright.api.fleet import FLEET, Fleet
 from edgewright.console.answers import DeviceHistory, Flash, FleetGroup, FleetSummary, Freeze, Why
 from edgewright.console.call import Call, answer
-from edgewright.console.shared_cache import selector, shelf_for
-from edgewright.console.shelf import Shown
+from edgewright.console.kind_cache import Shown
+from edgewright.console.shared_cache import kind_cache_for, selector
 from edgewright.controllers.rollout import why_world
 from edgewright.runtime.conditions import is_true
 from edgewright.runtime.errors import UNFIT, Forbidden, NotFound
@@ -97,9 +97,9 @@ def _trouble(group: FleetGroup) -> int:
 async def all_devices(call: Call, *, labels: str = "") -> list[Device]:
     """Every Device that the caller may see; one that cannot be read is left out."""
     chosen = selector(labels)
-    shelf = None if chosen is None else await shelf_for(call, Device.kind, "list", "")
-    if chosen is not None and shelf is not None:
-        return await _decoded(shelf.select("", chosen.matches if chosen.requirements else None))
+    kept = None if chosen is None else await kind_cache_for(call, Device.kind, "list", "")
+    if chosen is not None and kept is not None:
+        return await _decoded(kept.select("", chosen.matches if chosen.requirements else None))
     return [each async for page in call.client.of(Device).pages(labels=labels) for each in page.items]
 
 

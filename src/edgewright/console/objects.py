@@ -15,11 +15,11 @@ import msgspec
 from aiohttp import web
 
 from edgewright.console.call import Call, answer, decoded, etag, shown
+from edgewright.console.kind_cache import KindCache, Shown
 from edgewright.console.operation import JSON, JSON_PATCH, MERGE_PATCH, field_error
 from edgewright.console.problems import FieldError, Refusal
 from edgewright.console.reviews import user_of
-from edgewright.console.shared_cache import note_deletion, note_write, selector, shelf_for
-from edgewright.console.shelf import Shelf, Shown
+from edgewright.console.shared_cache import kind_cache_for, note_deletion, note_write, selector
 from edgewright.runtime.errors import AlreadyExists, Conflict
 from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.objects import Key, Kind, RawObject
@@ -55,17 +55,17 @@ async def _listed(call: Call, kind: Kind, namespace: str | None, query: dict[str
     chosen = selector(query.get("labelSelector", ""))
     if chosen is None or "fieldSelector" in query or "continue" in query:
         return None
-    shelf = await shelf_for(call, kind, "list", namespace)
-    if shelf is None:
+    kept = await kind_cache_for(call, kind, "list", namespace)
+    if kept is None:
         return None
-    found = shelf.select(namespace or "", chosen.matches if chosen.requirements else None)
-    return _page(shelf, found) if len(found) <= int(query["limit"]) else None
+    found = kept.select(namespace or "", chosen.matches if chosen.requirements else None)
+    return _page(kept, found) if len(found) <= int(query["limit"]) else None
 
 
-def _page(shelf: Shelf, found: list[Shown]) -> web.Response:
+def _page(kept: KindCache, found: list[Shown]) -> web.Response:
     """A whole list, as the API server writes one."""
-    kind = shelf.kind
-    about = {"continue": "", "resourceVersion": str(shelf.version)}
+    kind = kept.kind
+    about = {"continue": "", "resourceVersion": str(kept.version)}
     head = {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "metadata": about}
     items = b",".join(each.body for each in found)
     body = msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}"
@@ -77,8 +77,8 @@ async def get_object(call: Call) -> web.Response:
     kind = await call.kind()
     path = _path(call, kind)
     key = Key(call.part("namespace"), call.part("name"))
-    shelf = await shelf_for(call, kind, "get", key.namespace)
-    if shelf is not None and (here := shelf.get(key)) is not None:
+    kept = await kind_cache_for(call, kind, "get", key.namespace)
+    if kept is not None and (here := kept.get(key)) is not None:
         tag = {"ETag": f'"{here.metadata.resource_version}"'}
         return _unless_known(call, tag) or web.Response(body=here.body, content_type=JSON, headers=tag)
     got = await call.exchange("GET", path)

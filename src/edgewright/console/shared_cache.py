@@ -1,8 +1,8 @@
 """One copy of each of our kinds for all callers: read with the console's own rights, shown by the rights of the caller.
 
-`objects` and `stream` ask `shelf_for`, which has the API server review the caller's rights before anything is shown; an
-answer counts for half a minute. A watch begins when a kind is first read and ends when nobody reads it any more. What
-cannot be served from here goes to the API server as the caller, as without it.
+`objects` and `stream` ask `kind_cache_for`, which has the API server review the caller's rights before anything is
+shown; an answer counts for half a minute. A watch begins when a kind is first read and ends when nobody reads it any
+more. What cannot be served from here goes to the API server as the caller, as without it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from edgewright.console.kind_cache import KindCache, ShownApi
 from edgewright.console.kinds import OURS
 from edgewright.console.reviews import may
-from edgewright.console.shelf import Shelf, ShownApi
 from edgewright.local import selectors
 from edgewright.local.errors import Refusal as NoSelector
 from edgewright.runtime import logs
@@ -44,20 +44,20 @@ class SharedCache:
         self._client = client
         self._clock = clock
         self._review_seconds = review_seconds
-        self._shelves: dict[Kind, Shelf] = {}
+        self._kinds: dict[Kind, KindCache] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._verdicts: OrderedDict[tuple[str, Kind, str, str], tuple[float, bool]] = OrderedDict()
 
     @property
     def watched(self) -> frozenset[Kind]:
         """The kinds that are watched now."""
-        return frozenset(self._shelves)
+        return frozenset(self._kinds)
 
-    def shelf(self, kind: Kind) -> Shelf:
+    def of(self, kind: Kind) -> KindCache:
         """The copy of a kind; its watch begins where there is none."""
-        found = self._shelves.get(kind)
+        found = self._kinds.get(kind)
         if found is None:
-            found = self._shelves[kind] = Shelf(ShownApi(self._client, kind), self._clock)
+            found = self._kinds[kind] = KindCache(ShownApi(self._client, kind), self._clock)
             # In a context of its own: the one of this request has its caller's token.
             task = asyncio.create_task(self._keep(found), name=f"cache of {kind}", context=contextvars.Context())
             self._tasks.add(task)
@@ -87,13 +87,13 @@ class SharedCache:
 
     def wrote(self, kind: Kind, version: str) -> None:
         """An object of a kind was written through this console."""
-        for each in self._shelves.values():
+        for each in self._kinds.values():
             if each.kind.resource == kind.resource:
                 each.wrote(version)
 
     def deleted(self, kind: Kind, key: Key, uid: str) -> None:
         """An object of a kind was deleted through this console."""
-        for each in self._shelves.values():
+        for each in self._kinds.values():
             if each.kind.resource == kind.resource:
                 each.deleted(key, uid)
 
@@ -105,35 +105,35 @@ class SharedCache:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._client.close()
 
-    async def _keep(self, shelf: Shelf) -> None:
+    async def _keep(self, kept: KindCache) -> None:
         """Keeps a copy up until nobody has read it for long."""
         try:
             async with asyncio.TaskGroup() as group:
-                running = group.create_task(shelf.run())
-                while (left := IDLE_SECONDS - shelf.idle) > 0:
+                running = group.create_task(kept.run())
+                while (left := IDLE_SECONDS - kept.idle) > 0:
                     await self._clock.sleep(left)
-                del self._shelves[shelf.kind]
+                del self._kinds[kept.kind]
                 running.cancel()
         except Exception as error:  # the next reader begins again
-            log.error("cache failed", kind=str(shelf.kind), error=error)  # noqa: TRY400 - it has the traceback
+            log.error("cache failed", kind=str(kept.kind), error=error)  # noqa: TRY400 - it has the traceback
         finally:
-            if self._shelves.get(shelf.kind) is shelf:
-                del self._shelves[shelf.kind]
-            shelf.close()
+            if self._kinds.get(kept.kind) is kept:
+                del self._kinds[kept.kind]
+            kept.close()
 
 
-async def shelf_for(call: Call, kind: Kind, verb: str, namespace: str | None) -> Shelf | None:
+async def kind_cache_for(call: Call, kind: Kind, verb: str, namespace: str | None) -> KindCache | None:
     """The copy of a kind that may be shown to the caller; None where the API server must be asked as the caller."""
     cache = call.shared.cache
     if cache is None or kind not in _OURS or not _NAMESPACE.fullmatch(namespace or ""):
         return None
     if not await cache.permitted_until(call, kind, verb, namespace or ""):
         return None
-    shelf = cache.shelf(kind)
-    with shelf.in_use():
+    kept = cache.of(kind)
+    with kept.in_use():
         # A read elsewhere is soon over; a stream elsewhere costs the API server a watch for as long as it lasts.
-        there = await shelf.current(call.shared.limits.cache_seconds, stubborn=verb == "watch")
-        return shelf if there else None
+        there = await kept.current(call.shared.limits.cache_seconds, stubborn=verb == "watch")
+        return kept if there else None
 
 
 def selector(text: str) -> selectors.Selector | None:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from edgewright.console.cached_stream import CachedStream
 from edgewright.console.call import Call, shown
-from edgewright.console.following import Following
 from edgewright.console.messages import message
 from edgewright.console.operation import EVENT_STREAM
 from edgewright.console.problems import Refusal, refusal_for
@@ -108,7 +108,9 @@ class Changes:
         try:
             while True:
                 # Each time again: a cache that was not kept up for a while saves a watch as soon as it is.
-                following = Following(self._call, self._kind, version=self._version, reset=self._reset, goes_on=begun)
+                following = CachedStream(
+                    self._call, self._kind, version=self._version, reset=self._reset, goes_on=begun
+                )
                 async with aclosing(following.run()) as parts:
                     async for part in parts:
                         begun = True

@@ -13,7 +13,7 @@ import pytest
 
 from edgewright.api import Device, FlashJob
 from edgewright.console import Settings
-from edgewright.console.following import BATCH_SECONDS
+from edgewright.console.cached_stream import BATCH_SECONDS
 from edgewright.console.shared_cache import IDLE_SECONDS
 from edgewright.runtime.clock import VirtualClock
 from edgewright.runtime.objects import Key
@@ -372,7 +372,7 @@ async def test_a_list_that_had_to_be_asked_for_again_resets_open_streams(tmp_pat
             await until(source, "synced")
             cache = portal.console.shared_cache
             assert cache is not None
-            await cache.shelf(FlashJob.kind).refresh()
+            await cache.of(FlashJob.kind).refresh()
             seen = await until(source, "synced")
             assert [each.name for each in seen] == ["reset", "added", "synced"]
             await changed(portal, "one", site="b")
@@ -395,15 +395,15 @@ async def test_a_stream_that_began_without_the_cache_comes_to_it_and_nothing_is_
         await made(portal, "one")
         cache = portal.console.shared_cache
         assert cache is not None
-        shelf = cache.shelf(FlashJob.kind)
-        await wait_until_async(lambda: shelf.usable, what="the cache is there")
-        shelf.report("", "is away")
+        kept = cache.of(FlashJob.kind)
+        await wait_until_async(lambda: kept.usable, what="the cache is there")
+        kept.report("", "is away")
         async with portal.stream("of=flashjobs") as response:
             source = events(response)
             assert [each.name for each in await until(source, "synced")] == ["added", "synced"]
-            assert shelf.idle > 0
+            assert kept.idle > 0
             await changed(portal, "one", site="b")  # which the cache hears too: it is well again
-            await wait_until_async(lambda: shelf.idle == 0, what="the stream comes from the cache")
+            await wait_until_async(lambda: kept.idle == 0, what="the stream comes from the cache")
             await made(portal, "two")
             seen = await until(source, "added")
             assert [each.what for each in seen] == [("modified", "one"), ("added", "two")]
@@ -423,7 +423,7 @@ async def _synced(portal: Portal) -> None:
         cache = portal.console.shared_cache
         assert cache is not None
         await until(events(response), "synced")
-        assert cache.shelf(FlashJob.kind).idle == 0
+        assert cache.of(FlashJob.kind).idle == 0
 
 
 async def test_a_cache_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
@@ -432,7 +432,7 @@ async def test_a_cache_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -
         await until(source, "synced")
         cache = portal.console.shared_cache
         assert cache is not None
-        cache.shelf(FlashJob.kind).report("", "is away")
+        cache.of(FlashJob.kind).report("", "is away")
         with requests_seen() as seen:
             await made(portal, "one")
             assert (await until(source, "added"))[-1].what == ("added", "one")

@@ -11,9 +11,9 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from edgewright.console.kind_cache import Change, KindCache, Shown, moved_to, selected
 from edgewright.console.messages import message, message_of, place
-from edgewright.console.shared_cache import SharedCache, selector, shelf_for
-from edgewright.console.shelf import Change, Shelf, Shown, moved_to, selected
+from edgewright.console.shared_cache import SharedCache, kind_cache_for, selector
 from edgewright.runtime.errors import KubernetesError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _PART_BYTES: Final = 256 << 10
 _NAME: Final = re.compile(r"[A-Za-z0-9.-]*")
 
 
-class Following:
+class CachedStream:
     """The parts of one stream, for as long as they can come from the shared cache."""
 
     def __init__(self, call: Call, kind: Kind, *, version: str, reset: str, goes_on: bool) -> None:
@@ -51,45 +51,45 @@ class Following:
         cache = self._call.shared.cache
         if cache is None or self._selector is None or not _NAME.fullmatch(self._name):
             return
-        shelf = await shelf_for(self._call, self._kind, "watch", self._namespace)
-        if shelf is None:
+        kept = await kind_cache_for(self._call, self._kind, "watch", self._namespace)
+        if kept is None:
             return
-        with shelf.in_use():
-            if not await self._check_place(cache, shelf):
+        with kept.in_use():
+            if not await self._check_place(cache, kept):
                 return
-            while await self._permitted_until(cache, shelf):
-                lists = shelf.lists
+            while await self._permitted_until(cache, kept):
+                lists = kept.lists
                 if self.version:
                     yield b""  # the stream stands
-                for part in () if self.version else self._state(shelf):
+                for part in () if self.version else self._state(kept):
                     yield part
-                    if not self.version and not await self._permitted_until(cache, shelf):
+                    if not self.version and not await self._permitted_until(cache, kept):
                         self.reset = "the state comes again"
                         return
-                async for part in self._changes(cache, shelf, lists):
+                async for part in self._changes(cache, kept, lists):
                     yield part
-                if lists != shelf.lists or not self._known(shelf):
+                if lists != kept.lists or not self._known(kept):
                     self.version, self.reset = "", "too much has happened since the last event"
 
-    async def _permitted_until(self, cache: SharedCache, shelf: Shelf) -> float:
+    async def _permitted_until(self, cache: SharedCache, kept: KindCache) -> float:
         """Until when the caller may be told; 0 where the API server has to be asked, or the cache stays away."""
         until = await cache.permitted_until(self._call, self._kind, "watch", self._namespace)
-        there = shelf.away < self._call.shared.limits.cache_seconds
+        there = kept.away < self._call.shared.limits.cache_seconds
         return until if there and until > self._call.shared.clock.elapsed() else 0.0
 
-    def _known(self, shelf: Shelf) -> bool:
+    def _known(self, kept: KindCache) -> bool:
         """Whether all that happened since the client's place is remembered."""
-        return bool(self.version) and int(self.version) >= shelf.floor
+        return bool(self.version) and int(self.version) >= kept.floor
 
-    async def _check_place(self, cache: SharedCache, shelf: Shelf) -> bool:
+    async def _check_place(self, cache: SharedCache, kept: KindCache) -> bool:
         """Begins again where the client's place is too old, or is none of this server; False: somebody else goes on."""
         if self._goes_on:
-            return self._known(shelf)
+            return self._known(kept)
         if not self.version:
             return True
-        if not self._known(shelf):
+        if not self._known(kept):
             self.version, self.reset = "", "too much has happened since the last event"
-        elif int(self.version) > shelf.version:
+        elif int(self.version) > kept.version:
             # Another console may be ahead of this one; a place that the server has not reached is from another world.
             try:
                 now = await cache.present_version(self._kind)
@@ -99,13 +99,13 @@ class Following:
                 self.version, self.reset = "", "the last event is not known here"
         return True
 
-    def _state(self, shelf: Shelf) -> Iterable[bytes]:
+    def _state(self, kept: KindCache) -> Iterable[bytes]:
         """All objects that are asked for, and `synced`: from there on the client has a place."""
-        version = str(shelf.version)
+        version = str(kept.version)
         parts = [message("reset", {"reason": self.reset})] if self.reset else []
         self.reset = ""
         size = 0
-        for each in shelf.select(self._namespace, self._chosen, self._name):
+        for each in kept.select(self._namespace, self._chosen, self._name):
             parts.append(message_of("added", each.body))
             size += len(each.body)
             if size > _PART_BYTES:
@@ -114,17 +114,17 @@ class Following:
         self.version = version
         yield b"".join((*parts, message("synced", {}, identifier=version)))
 
-    async def _changes(self, cache: SharedCache, shelf: Shelf, lists: int) -> AsyncGenerator[bytes, None]:
+    async def _changes(self, cache: SharedCache, kept: KindCache, lists: int) -> AsyncGenerator[bytes, None]:
         """Batches of changes, until the place is lost or somebody else has to go on."""
         clock = self._call.shared.clock
         told = clock.elapsed()
-        while until := await self._permitted_until(cache, shelf):
-            news, now = shelf.news, clock.elapsed()
-            if lists != shelf.lists or not self._known(shelf):
+        while until := await self._permitted_until(cache, kept):
+            news, now = kept.news, clock.elapsed()
+            if lists != kept.lists or not self._known(kept):
                 return
             at = int(self.version)
-            parts = [part for each in shelf.since(at) if (part := self._part(each))]
-            self.version = str(max(at, shelf.version))
+            parts = [part for each in kept.since(at) if (part := self._part(each))]
+            self.version = str(max(at, kept.version))
             if parts or (self.version != str(at) and now - told >= self._call.shared.limits.heartbeat):
                 yield b"".join((*parts, b"" if parts else place(self.version)))
                 told = clock.elapsed()

@@ -1,6 +1,6 @@
 """The present objects of one kind as the API server shows them, and what happened to them lately.
 
-A reflector feeds a shelf; `objects` and `stream` read it for callers who may see the kind. Objects are kept as the
+A reflector feeds it; `objects` and `stream` read it for callers who may see the kind. Objects are kept as the
 bytes that go out, without managedFields. It is behind the server by a moment: `current` waits until it has what this
 console wrote.
 """
@@ -120,7 +120,7 @@ class Change:
         return len(self.new.body) + (len(self.old.body) if self.old else 0)
 
 
-class Shelf:
+class KindCache:
     """The objects of one kind; the Sink of a reflector."""
 
     def __init__(self, api: Api[Shown], clock: Clock) -> None:
