@@ -74,10 +74,8 @@ class Machine:
     """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
     commands: bool = True
     """Whether a Pod may run other programs of the machine than those that images stand for."""
-    own_scratch: bool = True
-    """Whether a container has /tmp and /var/tmp to itself, as it would in a cluster."""
     shown: Sequence[Path] = ()
-    """Folders with programs that a Pod may read even where its user may not enter what they lie in."""
+    """Folders and files with programs that a Pod may read even where its user may not enter what they lie in."""
     covered: Sequence[Path] = ()
     """Folders that no Pod sees, besides the node's own."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -92,10 +90,11 @@ def program_folders() -> list[Path]:
     return [Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), package]
 
 
-def needs_scratch_of_the_machine(images: Mapping[str, Sequence[str]], shown: Sequence[Path]) -> bool:
-    """Whether a program of this node lies where containers would get a folder of their own."""
-    programs = [Path(command[0]).resolve() for command in images.values() if command]
-    return any(path.is_relative_to(place) for path in (*programs, *shown) for place in AttemptFolder.scratch.values())
+def program_files(images: Mapping[str, Sequence[str]], folders: Sequence[Path]) -> list[Path]:
+    """The files of this machine that the programs of images are made of, but for those that lie in some folders."""
+    named = {Path(part).resolve() for command in images.values() for part in command if part.startswith("/")}
+    found = (path for path in named if not any(path.is_relative_to(folder) for folder in folders))
+    return sorted(path for path in found if path.is_file())
 
 
 class Starter:
@@ -289,9 +288,11 @@ class Starter:
             if HOSTS not in taken:
                 rewrite(folder.hosts, self._hosts.content(pod, record.address))
                 mounts.append(Mount(folder.hosts, HOSTS, False))
-            for name, path in attempt.scratch.items() if machine.own_scratch else ():
+            for name, path in attempt.scratch.items():
                 if path not in taken:
                     mounts.append(Mount(attempt.path / name, path, False))
+                    # Programs of the machine may lie there: they are in the container's own folder too.
+                    mounts += [Mount(each, str(each), False) for each in machine.shown if each.is_relative_to(path)]
             closed = user is not None and user["uid"] != 0
             order["root"] = {
                 "base": str(attempt.path / "base"),

@@ -142,7 +142,7 @@ class Root:
             return
 
     def show_alone(self, path: str) -> None:
-        """Shows a folder that lies in others which strangers may not enter: those hold nothing else then."""
+        """Shows a folder or file that lies in folders which strangers may not enter: those hold nothing else then."""
         closed = [at for at in _ancestors(path) if not os.stat(f"{self._machine}{at}").st_mode & stat.S_IXOTH]  # noqa: PTH116
         if not closed or closed[0] == "/":
             return
@@ -155,7 +155,8 @@ class Root:
         for name in os.path.relpath(path, outermost).split("/"):
             at = f"{at}/{name}"
             if not os.path.lexists(self.at(at)):
-                _create(self.at(at), folder=True)
+                folder = at != path or os.path.isdir(f"{self._machine}{path}")  # noqa: PTH112
+                _create(self.at(at), folder=folder)
                 self._own.add(at)
         mount(f"{self._machine}{path}", self.at(path), "", _BIND | _RECURSIVE)
 
@@ -252,7 +253,7 @@ def enter(wanted: dict[str, Any]) -> None:
 
     `base` is an empty folder to build in; `hostname` is what the machine is to be called, where it is given;
     `processes` says that this process is the first of a new table, and an ordinary user's in a new user namespace;
-    `shown` are programs' folders, `covered` those that must not be seen, and `mounts` are what goes where: source,
+    `shown` are programs' folders and files, `covered` what must not be seen, and `mounts` are what goes where: source,
     path, readOnly. Mounts come in the order of their paths' length, so that one may lie inside another.
     """
     own_processes = wanted.get("processes", False)

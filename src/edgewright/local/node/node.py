@@ -23,7 +23,7 @@ from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
 from edgewright.local.node.container_start import (
     Machine,
     Starter,
-    needs_scratch_of_the_machine,
+    program_files,
     program_folders,
 )
 from edgewright.local.node.folders import AttemptFolder, NodeFolder
@@ -194,7 +194,7 @@ class Node:
 
     def _machine(self, *, mounts: bool, processes: bool) -> Machine:
         given = self._containers
-        shown = (*program_folders(), *(path.resolve() for path in given.shown))
+        folders = (*program_folders(), *(path.resolve() for path in given.shown))
         return Machine(
             name=self.name,
             host=self._network.host,
@@ -206,8 +206,7 @@ class Node:
             told=given.told,
             commands=given.commands,
             claims=given.claims,
-            own_scratch=not needs_scratch_of_the_machine(given.images, shown),
-            shown=shown,
+            shown=(*folders, *program_files(given.images, folders)),
             covered=tuple(path.resolve() for path in given.covered),
             environment=given.environment,
             capacity=capacity(self._folder.path, pods=self._advertised.pods),

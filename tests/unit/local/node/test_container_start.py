@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.local.node.container_start import needs_scratch_of_the_machine, user_of
+from edgewright.local.node.container_start import program_files, user_of
 from edgewright.local.node.environment import command_line, environment, expand
 from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.pod_ids import PodIds
@@ -395,10 +395,13 @@ def test_an_ordinary_pod_is_not_refused_and_users_only_where_they_cannot_be_chan
     assert "does not run as root" in refused.message
 
 
-def test_programs_in_a_scratch_folder_keep_containers_from_having_their_own() -> None:
-    assert not needs_scratch_of_the_machine({"a": ["/bin/sh"], "b": []}, [Path("/usr")])
-    assert needs_scratch_of_the_machine({"a": [str(Path("/tmp") / "program")]}, [])
-    assert needs_scratch_of_the_machine({}, [Path("/var/tmp/python")])
+def test_the_files_of_a_mapped_program_are_those_that_its_command_names_and_that_are_there(tmp_path: Path) -> None:
+    program, script, other = (tmp_path / name for name in ("python", "script.py", "absent.py"))
+    for file in (program, script):
+        file.touch()
+    images = {"a": [str(program), str(script), str(other), "script.py", str(tmp_path)], "b": [], "c": [str(script)]}
+    assert program_files(images, []) == [program, script]
+    assert program_files(images, [tmp_path]) == []
 
 
 async def test_what_the_node_may_not_read_is_missing_for_now() -> None:

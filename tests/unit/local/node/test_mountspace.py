@@ -123,6 +123,14 @@ def test_a_program_in_a_closed_folder_is_shown_alone(mounts: Mounts, machine: Pa
     assert [entry.name for entry in (machine / "base/home/closed").iterdir()] == ["program"]
 
 
+def test_a_file_in_a_closed_folder_is_shown_alone(mounts: Mounts, machine: Path) -> None:
+    (machine / "machine/home/closed/script.py").touch()
+    root = mounts.root()
+    root.show_alone("/home/closed/script.py")
+    assert mounts.calls[-1] == ("/machine/home/closed/script.py", "/base/home/closed/script.py", 4096 | 16384)
+    assert (machine / "base/home/closed/script.py").is_file()
+
+
 def test_a_program_that_anybody_may_read_needs_nothing(mounts: Mounts, machine: Path) -> None:
     root = mounts.root()
     before = len(mounts.calls)
