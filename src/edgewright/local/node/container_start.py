@@ -75,7 +75,7 @@ class Machine:
     commands: bool = True
     """Whether a Pod may run other programs of the machine than those that images stand for."""
     shown: Sequence[Path] = ()
-    """Folders and files with programs that a Pod may read even where its user may not enter what they lie in."""
+    """Folders with programs that a Pod may read even where its user may not enter what they lie in."""
     covered: Sequence[Path] = ()
     """Folders that no Pod sees, besides the node's own."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -90,9 +90,9 @@ def program_folders() -> list[Path]:
     return [Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), package]
 
 
-def program_files(images: Mapping[str, Sequence[str]], folders: Sequence[Path]) -> list[Path]:
-    """The files of this machine that the programs of images are made of, but for those that lie in some folders."""
-    named = {Path(part).resolve() for command in images.values() for part in command if part.startswith("/")}
+def program_files(program: Sequence[str], folders: Sequence[Path]) -> list[Path]:
+    """The files of this machine that the program of an image names, but for those that lie in some folders."""
+    named = {Path(part).resolve() for part in program if part.startswith("/")}
     found = (path for path in named if not any(path.is_relative_to(folder) for folder in folders))
     return sorted(path for path in found if path.is_file())
 
@@ -285,6 +285,7 @@ class Starter:
             message = container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
             mounts.append(Mount(attempt.message_file, message, False))
             taken = {mount.path for mount in mounts}
+            shown = [*machine.shown, *program_files(program, machine.shown)]
             if HOSTS not in taken:
                 rewrite(folder.hosts, self._hosts.content(pod, record.address))
                 mounts.append(Mount(folder.hosts, HOSTS, False))
@@ -292,13 +293,13 @@ class Starter:
                 if path not in taken:
                     mounts.append(Mount(attempt.path / name, path, False))
                     # Programs of the machine may lie there: they are in the container's own folder too.
-                    mounts += [Mount(each, str(each), False) for each in machine.shown if each.is_relative_to(path)]
+                    mounts += [Mount(each, str(each), False) for each in shown if each.is_relative_to(path)]
             closed = user is not None and user["uid"] != 0
             order["root"] = {
                 "base": str(attempt.path / "base"),
                 "hostname": host_name(pod),
                 "processes": machine.processes,
-                "shown": [str(path) for path in machine.shown] if closed else [],
+                "shown": [str(path) for path in shown] if closed else [],
                 "covered": [str(path) for path in (machine.directory, *machine.covered)],
                 "mounts": [mount.as_order() for mount in mounts],
             }

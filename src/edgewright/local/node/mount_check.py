@@ -53,7 +53,7 @@ def _works(program: str) -> bool:
 
 def closed_to_others(folders: Iterable[Path]) -> Path | None:
     """The first folder, of these and all that they lie in, which nobody but its owner may enter; None: all are open."""
-    ways = [way for path in folders for way in (*reversed(path.parents), path) if way.is_dir()]
+    ways = [way for folder in folders for way in (*reversed(folder.parents), folder)]
     return next((way for way in ways if not way.stat().st_mode & stat.S_IXOTH), None)
 
 

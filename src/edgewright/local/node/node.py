@@ -23,7 +23,6 @@ from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
 from edgewright.local.node.container_start import (
     Machine,
     Starter,
-    program_files,
     program_folders,
 )
 from edgewright.local.node.folders import AttemptFolder, NodeFolder
@@ -194,7 +193,7 @@ class Node:
 
     def _machine(self, *, mounts: bool, processes: bool) -> Machine:
         given = self._containers
-        folders = (*program_folders(), *(path.resolve() for path in given.shown))
+        shown = (*program_folders(), *(path.resolve() for path in given.shown))
         return Machine(
             name=self.name,
             host=self._network.host,
@@ -206,7 +205,7 @@ class Node:
             told=given.told,
             commands=given.commands,
             claims=given.claims,
-            shown=(*folders, *program_files(given.images, folders)),
+            shown=shown,
             covered=tuple(path.resolve() for path in given.covered),
             environment=given.environment,
             capacity=capacity(self._folder.path, pods=self._advertised.pods),

@@ -399,9 +399,9 @@ def test_the_files_of_a_mapped_program_are_those_that_its_command_names_and_that
     program, script, other = (tmp_path / name for name in ("python", "script.py", "absent.py"))
     for file in (program, script):
         file.touch()
-    images = {"a": [str(program), str(script), str(other), "script.py", str(tmp_path)], "b": [], "c": [str(script)]}
-    assert program_files(images, []) == [program, script]
-    assert program_files(images, [tmp_path]) == []
+    command = [str(program), str(script), str(other), "script.py", str(tmp_path), str(script)]
+    assert program_files(command, []) == [program, script]
+    assert program_files(command, [tmp_path]) == program_files([], []) == []
 
 
 async def test_what_the_node_may_not_read_is_missing_for_now() -> None:
