@@ -3,7 +3,7 @@
 The id of an event is the resource version, so that any console, also one that was restarted, can go on from it; where
 the API server has forgotten it, `reset` says so and the state comes again. A stream goes out with the caller's rights
 and is asked for again every half minute: who loses the right sees no more. Our kinds come from the shared cache, where
-there is one (`following`).
+there is one (`cached_stream`).
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ class Changes:
         try:
             while True:
                 # Each time again: a cache that was not kept up for a while saves a watch as soon as it is.
-                following = CachedStream(
+                cached = CachedStream(
                     self._call, self._kind, version=self._version, reset=self._reset, goes_on=begun
                 )
-                async with aclosing(following.run()) as parts:
+                async with aclosing(cached.run()) as parts:
                     async for part in parts:
                         begun = True
                         yield part
-                self._version, self._reset = following.version, following.reset
+                self._version, self._reset = cached.version, cached.reset
                 if not begun:
                     await self._check_place()
                 async with aclosing(self._watch_once()) as parts:
