@@ -108,9 +108,7 @@ class Changes:
         try:
             while True:
                 # Each time again: a cache that was not kept up for a while saves a watch as soon as it is.
-                cached = CachedStream(
-                    self._call, self._kind, version=self._version, reset=self._reset, goes_on=begun
-                )
+                cached = CachedStream(self._call, self._kind, version=self._version, reset=self._reset, goes_on=begun)
                 async with aclosing(cached.run()) as parts:
                     async for part in parts:
                         begun = True

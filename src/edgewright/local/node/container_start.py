@@ -74,6 +74,8 @@ class Machine:
     """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
     commands: bool = True
     """Whether a Pod may run other programs of the machine than those that images stand for."""
+    own_scratch: bool = True
+    """Whether a container has /tmp and /var/tmp to itself, as it would in a cluster."""
     shown: Sequence[Path] = ()
     """Folders with programs that a Pod may read even where its user may not enter what they lie in."""
     covered: Sequence[Path] = ()
@@ -95,6 +97,12 @@ def program_files(program: Sequence[str], folders: Sequence[Path]) -> list[Path]
     named = {Path(part).resolve() for part in program if part.startswith("/")}
     found = (path for path in named if not any(path.is_relative_to(folder) for folder in folders))
     return sorted(path for path in found if path.is_file())
+
+
+def needs_scratch_of_the_machine(images: Mapping[str, Sequence[str]], shown: Sequence[Path]) -> bool:
+    """Whether a program of this node, or a file that it names, lies where containers get a folder of their own."""
+    programs = (Path(part).resolve() for command in images.values() for part in command if part.startswith("/"))
+    return any(path.is_relative_to(place) for path in (*programs, *shown) for place in AttemptFolder.scratch.values())
 
 
 class Starter:
@@ -285,16 +293,14 @@ class Starter:
             message = container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
             mounts.append(Mount(attempt.message_file, message, False))
             taken = {mount.path for mount in mounts}
-            shown = [*machine.shown, *program_files(program, machine.shown)]
             if HOSTS not in taken:
                 rewrite(folder.hosts, self._hosts.content(pod, record.address))
                 mounts.append(Mount(folder.hosts, HOSTS, False))
-            for name, path in attempt.scratch.items():
+            for name, path in attempt.scratch.items() if machine.own_scratch else ():
                 if path not in taken:
                     mounts.append(Mount(attempt.path / name, path, False))
-                    # Programs of the machine may lie there: they are in the container's own folder too.
-                    mounts += [Mount(each, str(each), False) for each in shown if each.is_relative_to(path)]
             closed = user is not None and user["uid"] != 0
+            shown = [*machine.shown, *program_files(program, machine.shown)]
             order["root"] = {
                 "base": str(attempt.path / "base"),
                 "hostname": host_name(pod),

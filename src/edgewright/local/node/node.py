@@ -23,6 +23,7 @@ from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
 from edgewright.local.node.container_start import (
     Machine,
     Starter,
+    needs_scratch_of_the_machine,
     program_folders,
 )
 from edgewright.local.node.folders import AttemptFolder, NodeFolder
@@ -205,6 +206,7 @@ class Node:
             told=given.told,
             commands=given.commands,
             claims=given.claims,
+            own_scratch=not needs_scratch_of_the_machine(given.images, shown),
             shown=shown,
             covered=tuple(path.resolve() for path in given.covered),
             environment=given.environment,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.local.node.container_start import program_files, user_of
+from edgewright.local.node.container_start import needs_scratch_of_the_machine, program_files, user_of
 from edgewright.local.node.environment import command_line, environment, expand
 from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.pod_ids import PodIds
@@ -402,6 +402,13 @@ def test_the_files_of_a_mapped_program_are_those_that_its_command_names_and_that
     command = [str(program), str(script), str(other), "script.py", str(tmp_path), str(script)]
     assert program_files(command, []) == [program, script]
     assert program_files(command, [tmp_path]) == program_files([], []) == []
+
+
+def test_programs_in_a_scratch_folder_keep_containers_from_having_their_own() -> None:
+    assert not needs_scratch_of_the_machine({"a": ["/bin/sh"], "b": []}, [Path("/usr")])
+    assert needs_scratch_of_the_machine({"a": [str(Path("/tmp") / "program")]}, [])
+    assert needs_scratch_of_the_machine({"a": ["/bin/sh", str(Path("/tmp") / "script")]}, [])
+    assert needs_scratch_of_the_machine({}, [Path("/var/tmp/python")])
 
 
 async def test_what_the_node_may_not_read_is_missing_for_now() -> None:

@@ -9,7 +9,6 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
@@ -444,23 +443,6 @@ async def test_a_container_has_scratch_folders_of_its_own_and_nested_mounts(
     volumes = directory / "pods" / pod["metadata"]["uid"] / "volumes"
     assert (volumes / "e" / "seen").read_text().split() == ["/tmp:", "deep", "/var/tmp:"]
     assert (volumes / "f" / "y").exists()
-
-
-async def test_a_program_in_a_scratch_folder_of_the_machine_runs_in_a_container_that_has_its_own(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("edgewright.local.node.node.program_folders", tuple)
-    api = FakeApi()
-    with TemporaryDirectory(dir="/tmp") as folder:
-        script = Path(folder) / "script"
-        script.write_text("ls -A /tmp > /out/seen")
-        async with running(api, directory, containers=Containers(images={"program": ["/bin/sh", str(script)]})):
-            mounts = [{"name": "e", "mountPath": "/out"}]
-            container = {"name": "main", "image": "program", "volumeMounts": mounts}
-            api.add_pod(volumes=[{"name": "e", "emptyDir": {}}], restartPolicy="Never", containers=[container])
-            pod = await until_phase(api, "Succeeded")
-        seen = directory / "pods" / pod["metadata"]["uid"] / "volumes" / "e" / "seen"
-        assert seen.read_text().split() == [Path(folder).name]
 
 
 async def test_logs_are_served_to_whom_the_authority_knows(directory: Path, tmp_path: Path) -> None:
