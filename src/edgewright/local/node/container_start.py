@@ -99,6 +99,12 @@ def program_files(program: Sequence[str], folders: Sequence[Path]) -> list[Path]
     return sorted(path for path in found if path.is_file())
 
 
+def hidden_programs(shown: Sequence[Path], mounts: Sequence[Mount]) -> list[Mount]:
+    """Mounts that show programs again where a volume of the Pod, such as one at /tmp, would hide them from it."""
+    places = [Path(mount.path).resolve() for mount in mounts]
+    return [Mount(path, str(path), False) for path in shown if not set(path.parents).isdisjoint(places)]
+
+
 def needs_scratch_of_the_machine(images: Mapping[str, Sequence[str]], shown: Sequence[Path]) -> bool:
     """Whether a program of this node, or a file that it names, lies where containers get a folder of their own."""
     programs = (Path(part).resolve() for command in images.values() for part in command if part.startswith("/"))
@@ -301,6 +307,7 @@ class Starter:
                     mounts.append(Mount(attempt.path / name, path, False))
             closed = user is not None and user["uid"] != 0
             shown = [*machine.shown, *program_files(program, machine.shown)]
+            mounts += hidden_programs(shown, mounts)
             order["root"] = {
                 "base": str(attempt.path / "base"),
                 "hostname": host_name(pod),

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewright.local.node.container_start import needs_scratch_of_the_machine, program_files, user_of
+from edgewright.local.node.container_start import (
+    hidden_programs,
+    needs_scratch_of_the_machine,
+    program_files,
+    user_of,
+)
 from edgewright.local.node.environment import command_line, environment, expand
 from edgewright.local.node.images import not_here, program_for
 from edgewright.local.node.pod_ids import PodIds
@@ -19,6 +24,7 @@ from edgewright.local.node.refusals import refusal
 from edgewright.local.node.sources import Missing, Sources, Tokens, pod_field, quantity, resource_field
 from edgewright.local.node.volumes import (
     File,
+    Mount,
     Owner,
     files_of,
     make_empty,
@@ -402,6 +408,15 @@ def test_the_files_of_a_mapped_program_are_those_that_its_command_names_and_that
     command = [str(program), str(script), str(other), "script.py", str(tmp_path), str(script)]
     assert program_files(command, []) == [program, script]
     assert program_files(command, [tmp_path]) == program_files([], []) == []
+
+
+def test_programs_that_a_volume_would_hide_are_shown_again(tmp_path: Path) -> None:
+    inner, file, other = tmp_path / "a/program", tmp_path / "a/script.py", tmp_path / "b"
+    volume = Mount(Path("/volume"), str(tmp_path / "a"), False)
+    at_the_program = Mount(Path("/volume"), str(other), False)
+    found = hidden_programs([inner, file, other], [volume, at_the_program])
+    assert found == [Mount(inner, str(inner), False), Mount(file, str(file), False)]
+    assert hidden_programs([inner, file, other], []) == []
 
 
 def test_programs_in_a_scratch_folder_keep_containers_from_having_their_own() -> None:

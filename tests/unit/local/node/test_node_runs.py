@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
@@ -443,6 +444,21 @@ async def test_a_container_has_scratch_folders_of_its_own_and_nested_mounts(
     volumes = directory / "pods" / pod["metadata"]["uid"] / "volumes"
     assert (volumes / "e" / "seen").read_text().split() == ["/tmp:", "deep", "/var/tmp:"]
     assert (volumes / "f" / "y").exists()
+
+
+async def test_a_program_below_a_folder_at_which_a_pod_has_a_volume_runs(directory: Path) -> None:
+    api = FakeApi()
+    with TemporaryDirectory(dir="/tmp") as folder:
+        script = Path(folder) / "script"
+        script.write_text("ls -A /tmp > /out/seen")
+        async with running(api, directory, containers=Containers(images={"program": ["/bin/sh", str(script)]})):
+            mounts = [{"name": "e", "mountPath": "/out"}, {"name": "t", "mountPath": "/tmp"}]
+            container = {"name": "main", "image": "program", "volumeMounts": mounts}
+            volumes = [{"name": "e", "emptyDir": {}}, {"name": "t", "emptyDir": {}}]
+            api.add_pod(volumes=volumes, restartPolicy="Never", containers=[container])
+            pod = await until_phase(api, "Succeeded")
+        seen = directory / "pods" / pod["metadata"]["uid"] / "volumes" / "e" / "seen"
+        assert Path(folder).name in seen.read_text().split()
 
 
 async def test_logs_are_served_to_whom_the_authority_knows(directory: Path, tmp_path: Path) -> None:
