@@ -131,7 +131,7 @@ function Frame({ user, session, children }: FrameProps): ReactElement {
       <MastheadContent>
         <Toolbar isStatic>
           <ToolbarContent>
-            <ToolbarGroup align={{ default: "alignEnd" }}>
+            <ToolbarGroup className="ew-session" align={{ default: "alignEnd" }}>
               {user ? <ToolbarItem>{text.signedInAs(user)}</ToolbarItem> : null}
               {user && session ? (
                 <ToolbarItem>
