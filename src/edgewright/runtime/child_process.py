@@ -15,6 +15,8 @@ from typing import Any, Final
 
 _PIPES_WITHIN: Final = 5.0
 """So long the pipes may stay open after the kill: a descendant that got away may hold them."""
+_REAPED_WITHIN: Final = 60.0
+"""So long it may take until a killed child is reaped: on a busy machine longer than the pipes are waited for."""
 
 
 async def end_child(process: asyncio.subprocess.Process, *, group: bool) -> None:
@@ -35,6 +37,10 @@ async def _closed(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PIPES_WITHIN):
             await process.communicate()
+    if process.returncode is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_REAPED_WITHIN):
+                await process.wait()
 
 
 async def to_the_end(work: Coroutine[Any, Any, None]) -> None:

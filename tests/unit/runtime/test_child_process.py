@@ -36,6 +36,14 @@ async def test_a_child_goes_with_all_that_it_started_and_its_pipes_are_closed() 
     assert process.stdout.at_eof()
 
 
+async def test_a_child_is_reaped_however_late_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "_PIPES_WITHIN", 0.0)
+    process = await started(group=True)
+    await end_child(process, group=True)
+    assert process.returncode == -9
+    await process.communicate()
+
+
 async def test_a_descendant_that_holds_the_pipe_does_not_hold_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "_PIPES_WITHIN", 0.5)
     process = await started(group=True)
