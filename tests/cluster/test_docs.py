@@ -17,10 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from edgewright.devices.timescale import TIME_SCALE
 from tests.documents import ROOT, Command, blocks, commands, matches, pages
 from tests.harness import ControlPlane, programs
 
 _SECONDS_A_PAGE = 600
+_SCALE = 0.2
+"""How fast simulated devices and their flashers live: what a page shows does not depend on it."""
 _END = re.compile(r"^--- end of (\d+): (\d+)$", re.MULTILINE)
 
 
@@ -45,6 +48,7 @@ def environment(server: ControlPlane, home: Path) -> dict[str, str]:
         "CHECKOUT": str(ROOT),
         "XDG_CACHE_HOME": str(programs.directory().parents[2]),
         "LANG": "C.UTF-8",
+        TIME_SCALE: str(_SCALE),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 

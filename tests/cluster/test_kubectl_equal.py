@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
-from edgewright.cli.operator_options import FLASHER_COMMAND
+from edgewright.cli.operator_options import flasher_command
 from tests.cluster.kubectl_manifests import DEFINITION, EDGE, GROUP, SHELL, Step, Watch
 from tests.cluster.kubectl_scenarios import SCENARIOS
 from tests.cluster.nodes import RunningNode
@@ -138,7 +138,7 @@ def real(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """The real one, with the kind that the scenarios play with, and with our node."""
     _install(cluster)
     ids = "1000-9999" if os.geteuid() == 0 else None
-    images = {SHELL: ["/bin/sh", "-c"], FLASHER_IMAGE: FLASHER_COMMAND}  # the latter is known to `edgewright up`
+    images = {SHELL: ["/bin/sh", "-c"], FLASHER_IMAGE: flasher_command()}  # the latter is known to `edgewright up`
     node = RunningNode(cluster, tmp_path_factory.mktemp("node"), name=EDGE, ids=ids, images=images)
     try:
         node.start()

@@ -270,12 +270,11 @@ async def opened(folder: Path) -> AsyncIterator[Scene]:
     from edgewright.devices.simulated.attestation import AttestationService  # noqa: PLC0415
     from edgewright.devices.simulated.firmware import esp_image  # noqa: PLC0415
     from edgewright.devices.simulated.registry import Registry  # noqa: PLC0415
-    from edgewright.devices.timescale import TIME_SCALE  # noqa: PLC0415
     from edgewright.local import control_plane  # noqa: PLC0415
     from edgewright.local.access import directory, kubeconfig  # noqa: PLC0415
 
     directory.prepare(folder)
-    flasher = ["env", f"{TIME_SCALE}={_SCALE}", *operator_options.FLASHER_COMMAND]
+    flasher = operator_options.flasher_command(_SCALE)
     settings = control_plane.Settings(
         data=folder, port=0, node="demo", images={FLASHER_IMAGE: flasher}, told=operator_options.TOLD
     )

@@ -97,7 +97,7 @@ def node(
 ) -> None:
     """Run the Pods of one node on this machine, until Ctrl-C. Its Pods go on, and are found again."""
     called = machine.node_name(name, option="--name")
-    images = {FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **machine.images(image)}
+    images = {FLASHER_IMAGE: operator_options.flasher_command(), **machine.images(image)}
     given, ids = machine.addresses(addresses), machine.pod_ids(pod_ids)
     podman = machine.podman(runtime)
     (reached,) = machine.addresses(address, option="--address", most=1)

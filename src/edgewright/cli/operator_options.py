@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import typer
 
 from edgewright.api.flash_pod import FLASHER_IMAGE, PLACES
+from edgewright.cli.failure import Failed
 
 if TYPE_CHECKING:
     from edgewright.api.capabilities import Capability
@@ -187,8 +188,7 @@ PROBE_EVERY: Final = 60.0
 _MAX_PERIOD: Final = 86_400
 _HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 
-FLASHER_COMMAND = [sys.executable, "-m", "edgewright.devices.flasher"]
-"""What the flasher's image stands for on a node of ours."""
+_FLASHER: Final = (sys.executable, "-m", "edgewright.devices.flasher")
 TOLD: Final = {FLASHER_IMAGE: PLACES}
 """The flasher runs on a node of ours also where nothing can be mounted: this is how it is told where things are."""
 
@@ -344,6 +344,21 @@ def capabilities(text: str | None) -> tuple[Capability, ...] | None:
         return named(name.strip() for name in text.split(","))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--controllers") from None
+
+
+def flasher_command(scale: float | None = None) -> list[str]:
+    """What the flasher's image stands for on a node of ours.
+
+    Its time runs as fast as that of the process which runs the node, or as `scale` says: simulated devices that were
+    started in the same environment live as fast too.
+    """
+    from edgewright.devices.timescale import TIME_SCALE, time_scale  # noqa: PLC0415 - other commands need none of it
+
+    try:
+        chosen = time_scale() if scale is None else scale
+    except ValueError as error:
+        raise Failed(str(error)) from None
+    return [*_FLASHER] if chosen == 1 else ["env", f"{TIME_SCALE}={chosen:g}", *_FLASHER]
 
 
 async def install_kinds(client: Client, capabilities: Collection[Capability] | None = None) -> None:

@@ -226,7 +226,7 @@ def up(
         host=where.host,
         port=where.port,
         node=node,
-        images={FLASHER_IMAGE: operator_options.FLASHER_COMMAND, **images},
+        images={FLASHER_IMAGE: operator_options.flasher_command(), **images},
         told=operator_options.TOLD,
         addresses=given,
         podman=node is not None and machine.podman(runtime),

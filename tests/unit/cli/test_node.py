@@ -20,7 +20,7 @@ from edgewright.api.flash_pod import FLASHER_IMAGE
 from edgewright.api.node import NODE_TAINT
 from edgewright.cli import node
 from edgewright.cli.failure import Failed
-from edgewright.cli.operator_options import FLASHER_COMMAND, TOLD
+from edgewright.cli.operator_options import TOLD, flasher_command
 from edgewright.local.access import Authority, client_tls
 from edgewright.local.node import Advertised, Containers, Network
 from edgewright.local.node.pod_ids import PodIds
@@ -253,7 +253,7 @@ def test_what_was_typed_becomes_the_settings_of_the_node(
         "name": "edge-1",
         "directory": tmp_path / "node",
         "containers": Containers(
-            images={FLASHER_IMAGE: FLASHER_COMMAND, "web": ["python3", "-m", "http.server"]},
+            images={FLASHER_IMAGE: flasher_command(), "web": ["python3", "-m", "http.server"]},
             told=TOLD,
             covered=[tmp_path / "node"],
             ids=PodIds(),

@@ -11,8 +11,10 @@ import typer
 from edgewright.api import CUSTOM_KINDS
 from edgewright.api.probe import Unaskable
 from edgewright.cli import operator_options
+from edgewright.cli.failure import Failed
 from edgewright.controllers.notifications.webhook import Webhook
 from edgewright.controllers.settings import Settings, Timing
+from edgewright.devices.timescale import TIME_SCALE
 from tests.unit.cli.planes import planes
 
 TYPED: dict[str, Any] = {"plain_registries": None, "attestation": "", "nat": False}
@@ -189,3 +191,15 @@ def test_half_a_webhook_or_a_bad_one_is_refused(
 def test_a_secret_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(typer.BadParameter, match="none: No such file"):
         operator_options.webhook("https://hooks.example", tmp_path / "none", plain=False)
+
+
+def test_the_flasher_on_a_node_of_ours_lives_as_fast_as_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TIME_SCALE, raising=False)
+    program = operator_options.flasher_command()
+    assert program[1:] == ["-m", "edgewright.devices.flasher"]
+    monkeypatch.setenv(TIME_SCALE, "0.20")
+    assert operator_options.flasher_command() == ["env", f"{TIME_SCALE}=0.2", *program]
+    assert operator_options.flasher_command(0.15) == ["env", f"{TIME_SCALE}=0.15", *program]
+    monkeypatch.setenv(TIME_SCALE, "fast")
+    with pytest.raises(Failed, match=TIME_SCALE):
+        operator_options.flasher_command()

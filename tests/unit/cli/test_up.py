@@ -475,7 +475,7 @@ def test_what_was_typed_becomes_the_settings_of_the_control_plane(
 
     monkeypatch.setattr(control_plane, "open", open_none)
     data = tmp_path / "data"
-    flasher = {FLASHER_IMAGE: operator_options.FLASHER_COMMAND}
+    flasher = {FLASHER_IMAGE: operator_options.flasher_command()}
     up.up(
         data=data,
         listen="127.0.0.1:0",
