@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from edgewright.api import Device, FlashJob
 from edgewright.api.firmwarerollout import FirmwareRollout, FirmwareRolloutStatus
@@ -19,6 +19,8 @@ from edgewright.runtime.errors import NotFound
 from tests.cluster.flash.stage import PATIENCE, Stage
 
 STAGE, SITE = "stage", "site"
+FAILS: Final = "drop-transfer"
+"""The fault of a device that only has to fail: the flasher knows at once. For one that vanishes it waits for long."""
 _ENDS = frozenset({Did.REBOOTED, Did.REVERTED, Did.GAVE_UP, Did.CUT, Did.DAMAGED, Did.VANISHED})
 
 
