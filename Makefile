@@ -79,12 +79,14 @@ demo: .venv/.demo.stamp ## Roll firmware out to 12 simulated devices on an embed
 	@$(BIN)/edgewright demo $(if $(KEEP),--keep)
 
 # Both commands are lists of suites, each a target of its own; hack/suites.py runs them, and prints the table at the end.
-# A suite on real parts is added with its name in one of the lanes, its minutes in BUDGETS, and its target under "Suites".
+# A suite on real parts is added with its name in one of the lanes, or in EITHER where it needs no machine to itself (no
+# root, no containers) and a lane can take it that is done before the other: the longest first; its minutes in BUDGETS, and its target under "Suites".
 # What it needs goes into its target, the programs with `debian_package`.
 UNIT := $(if $(COVERAGE),coverage,unit)
 SERVERS_LANE := cluster flash
-MACHINE_LANE := boards acceptance edge node images browser conformance
-LANES := $(SERVERS_LANE) $(MACHINE_LANE)
+MACHINE_LANE := acceptance node edge images
+EITHER := browser conformance boards
+LANES := $(SERVERS_LANE) $(MACHINE_LANE) $(EITHER)
 NEED_KUBERNETES := cluster conformance edge flash
 # These build images, or open the page: it is built before the lanes, so that no two of them build it at once.
 NEED_THE_PAGE := images browser acceptance node
@@ -102,7 +104,7 @@ test: venv ## Run lint and the suites that need nothing but Python, and print ho
 verify: export COVERAGE := 1
 verify: .venv/.verify.stamp ## Run `make test`, with coverage, and every suite on real parts (SKIP="cluster" leaves suites out).
 	@EDGEWRIGHT_APT=$$(hack/debian_package.sh --consent $(DEBIAN_PROGRAMS)) && export EDGEWRIGHT_APT && \
-	$(SUITES) --first "test kubernetes web" --lane "$(SERVERS_LANE)" --lane "$(MACHINE_LANE)" \
+	$(SUITES) --first "test kubernetes web" --lane "$(SERVERS_LANE)" --lane "$(MACHINE_LANE)" --either "$(EITHER)" \
 		--last acceptance-page \
 		--needs "$(NEED_KUBERNETES:%=%=kubernetes) $(NEED_THE_PAGE:%=%=kubernetes,web) acceptance-page=test,unit,coverage,cluster,flash,acceptance,edge"
 

@@ -38,6 +38,8 @@ class Plan:
 
     first: Sequence[str] = ()
     lanes: Sequence[Sequence[str]] = ()
+    either: Sequence[str] = ()
+    """What a lane takes one by one when it is through with its own, so that all of them end at about the same time."""
     last: Sequence[str] = ()
     needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """For a suite those that must have passed before it."""
@@ -66,6 +68,7 @@ class Runner:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
+        self._either = list(plan.either)
 
     def run(self) -> None:
         """Runs everything, whatever fails."""
@@ -98,6 +101,13 @@ class Runner:
     def _run_lane(self, suites: Iterable[str], live: bool) -> None:
         for suite in suites:
             self._run(suite, live=live)
+        while suite := self._next():
+            self._run(suite, live=live)
+
+    def _next(self) -> str:
+        """The next suite that any lane may run; nothing where there is none."""
+        with self._lock:
+            return self._either.pop(0) if self._either else ""
 
     def _run(self, suite: str, *, live: bool) -> None:
         if reason := self._reason_to_skip(suite):
@@ -228,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("title", help="the target that is made of these suites")
     parser.add_argument("--first", default="", help="suites that are run one after the other, before the lanes")
     parser.add_argument("--lane", action="append", default=[], help="suites of one lane; may be given again")
+    parser.add_argument("--either", default="", help="suites that a lane takes when it is through with its own")
     parser.add_argument("--last", default="", help="suites that are run one after the other, after the lanes")
     parser.add_argument("--needs", default="", help="SUITE=OTHER,OTHER: not without the others")
     parser.add_argument("--skip", default="", help="suites to leave out")
@@ -238,6 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = Plan(
         first=given.first.split(),
         lanes=[lane.split() for lane in given.lane],
+        either=given.either.split(),
         last=given.last.split(),
         needs={suite: others.split(",") for suite, others in _pairs(given.needs).items()},
         skip={

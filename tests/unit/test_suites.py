@@ -34,6 +34,15 @@ def test_lanes_run_side_by_side_and_each_in_order(tmp_path: Path) -> None:
     assert [each.suite for each in runner.results if each.suite != "two"] == ["one", "later"]
 
 
+def test_a_lane_that_is_done_takes_what_either_may_run(tmp_path: Path) -> None:
+    long = "for n in $$(seq 3000); do test -e done && exit 0; sleep 0.02; done; exit 1"
+    plan = Plan(lanes=[["long"], ["short"]], either=["one", "two"], skip={"one": "no board"})
+    runner = Runner(plan, reports=tmp_path / "reports", make=make(tmp_path, long=long, short="true", two="touch done"))
+    runner.run()
+    assert {each.suite: each.code for each in runner.results} == {"short": 0, "two": 0, "long": 0}
+    assert runner.skipped == {"one": "no board"}
+
+
 def test_a_suite_that_fails_ends_nothing_but_what_needs_it(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
