@@ -1,4 +1,7 @@
-"""The fleet that tests of the page use: what `edgewright demo --keep` leaves, one per module, and a console."""
+"""The fleet that tests of the page use, which is what `edgewright demo --keep` leaves, and a console per module.
+
+All modules share one fleet, because a demo takes its time: a test that changes devices others look at puts them back.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tests.harness import wait_until
 from tests.unit.cli.command import PROGRAM, environment
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of a demo that goes on: 12 simulated devices, one of which is refused by attestation."""
     folder = tmp_path_factory.mktemp("demo")
