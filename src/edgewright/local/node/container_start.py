@@ -32,6 +32,7 @@ from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.podman_runtime import PodmanRuntime, Wanted
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.service_variables import service_variables
+from edgewright.local.node.services import ports_of_services
 from edgewright.local.node.sources import Missing, Sources, Tokens
 from edgewright.local.node.volumes import Mount, Owner, files_of, make_empty, mounts_of, resources_of, write_files
 from edgewright.runtime.cache import Cache
@@ -68,6 +69,8 @@ class Machine:
     """Whether a container can have a root of its own here."""
     processes: bool = False
     """Whether a container can have a process table of its own here; it takes a root of its own."""
+    binds: bool = False
+    """Whether a program that listens on every address can be given that of its Pod."""
     claims: bool = False
     """Whether PersistentVolumeClaims are folders of this machine."""
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
@@ -214,7 +217,9 @@ class Starter:
         attempt = folder.attempt(container["name"], start.number)
         try:
             order = await self._order(pod, record, folder, start, program)
-            if record.runtime == PODMAN:
+            if record.runtime != PODMAN and self._machine.binds:
+                order["binds"] = {"address": record.address, "ports": ports_of_services(self._services)}
+            elif record.runtime == PODMAN:
                 order["network"] = await self._podman_or_not().network_of(pod, record)
         except Missing as error:
             raise NotStarted("CreateContainerConfigError", str(error)) from error
