@@ -106,6 +106,8 @@ class Network:
     """The TLS of the log server, which must demand a client certificate; without it no logs are served."""
     addresses: PodAddresses | None = None
     """Where Pods get their addresses from; None: from the loopback network."""
+    services: bool = False
+    """Whether Services have addresses of this machine, by a ServiceForwarder, and so ports that Pods cannot have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,13 +165,13 @@ class Node:
     async def _run(self) -> None:
         tries = (mounts_work, processes_work, binds_work)
         mounts, processes, binds = await asyncio.gather(*(asyncio.to_thread(each) for each in tries))
-        machine = self._machine(mounts=mounts, processes=mounts and processes, binds=binds)
+        machine = self._machine(mounts=mounts, processes=mounts and processes, binds=binds and self._network.services)
         if machine.mounts and not machine.processes:
             _log.warning(
                 "Pods share the process table of the machine: the kernel gives them no PID namespace with a /proc of "
                 "its own here; as root every Pod still has a user of its own, as an ordinary user it has not",
             )
-        if not machine.binds:
+        if self._network.services and not machine.binds:
             _log.warning(
                 "a program that listens on every address cannot have a port that a Service has: the kernel, or who "
                 "runs this node in a container, does not let it answer what a Pod asks (seccomp, pidfd_getfd)"
