@@ -97,8 +97,7 @@ def program_folders() -> list[Path]:
 
 def program_files(program: Sequence[str], folders: Sequence[Path]) -> list[Path]:
     """The files of this machine that the program of an image names, but for those that lie in some folders."""
-    named = {Path(part).resolve() for part in program if part.startswith("/")}
-    found = (path for path in named if not any(path.is_relative_to(folder) for folder in folders))
+    found = (path for path in _named_paths(program) if not _lies_in(path, folders))
     return sorted(path for path in found if path.is_file())
 
 
@@ -110,8 +109,18 @@ def hidden_programs(shown: Sequence[Path], mounts: Sequence[Mount]) -> list[Moun
 
 def needs_scratch_of_the_machine(images: Mapping[str, Sequence[str]], shown: Sequence[Path]) -> bool:
     """Whether a program of this node, or a file that it names, lies where containers get a folder of their own."""
-    programs = (Path(part).resolve() for command in images.values() for part in command if part.startswith("/"))
-    return any(path.is_relative_to(place) for path in (*programs, *shown) for place in AttemptFolder.scratch.values())
+    programs = (path for command in images.values() for path in _named_paths(command))
+    scratch = [Path(place) for place in AttemptFolder.scratch.values()]
+    return any(_lies_in(path, scratch) for path in (*programs, *shown))
+
+
+def _named_paths(program: Sequence[str]) -> set[Path]:
+    """The absolute paths among the words of a program."""
+    return {Path(word).resolve() for word in program if word.startswith("/")}
+
+
+def _lies_in(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 class Starter:
