@@ -122,6 +122,8 @@ class BindSupervisor:
             wanted = wildcard_port(_read(thread, at, size))
             if wanted is None or not any(wanted[1] in ports for ports in self._ports.values()):
                 return go_on
+            if os.readlink(f"/proc/{thread}/ns/net") != os.readlink("/proc/self/ns/net"):  # noqa: PTH115
+                return go_on  # a program that has made a network of its own, where no Service is
             socket = _socket_of(thread, fd)
         except (OSError, OverflowError, ValueError):
             return go_on  # it cannot be looked at, or is no such thing: the kernel will say

@@ -185,26 +185,40 @@ print(*made.getsockname())
 """
 
 
-@pytest.mark.parametrize("processes", [False, True], ids=["of the machine", "of its own"])
-def test_the_shim_answers_its_program_whatever_processes_it_sees(tmp_path: Path, port: int, processes: bool) -> None:
-    (tmp_path / "base").mkdir()
+def run_in_shim(folder: Path, port: int, *before: str, **more: Any) -> list[str]:
+    """What a program says that listens on every address at a port of a Service, with the real shim."""
     order: dict[str, Any] = {
-        "command": [sys.executable, "-c", PYTHON, str(port)],
+        "command": [*before, sys.executable, "-c", PYTHON, str(port)],
         "environment": {"PATH": "/usr/bin:/bin"},
         "folder": "/",
         "binds": {"address": POD, "ports": {"TCP": [port]}},
+        **more,
     }
-    if processes:
-        if not processes_work():
-            pytest.skip("this machine gives us no PID namespace")
-        shown = [str(path) for path in program_folders()]
-        order["root"] = {"base": str(tmp_path / "base"), "processes": True, "shown": shown, "mounts": []}
-        order["user"] = {"uid": 2_000_000_000, "gid": 2_000_000_000, "groups": []} if os.geteuid() == 0 else None
-    (tmp_path / "order.json").write_text(json.dumps(order))
-    subprocess.run([sys.executable, "-I", "-S", "-B", str(SHIM), str(tmp_path)], check=True, timeout=120)
-    said = [parse(line) for line in (tmp_path / "log").read_bytes().splitlines()]
-    assert [each.text.decode() for each in said if each] == [f"{POD} {port}"]
-    assert json.loads((tmp_path / "exit.json").read_text())["code"] == 0
+    (folder / "order.json").write_text(json.dumps(order))
+    subprocess.run([sys.executable, "-I", "-S", "-B", str(SHIM), str(folder)], check=True, timeout=120)
+    assert json.loads((folder / "exit.json").read_text())["code"] == 0
+    said = [parse(line) for line in (folder / "log").read_bytes().splitlines()]
+    return [each.text.decode() for each in said if each]
+
+
+def test_the_shim_answers_its_program(tmp_path: Path, port: int) -> None:
+    assert run_in_shim(tmp_path, port) == [f"{POD} {port}"]
+
+
+@pytest.mark.skipif(not processes_work(), reason="this machine gives us no PID namespace")
+def test_the_shim_answers_a_program_that_has_processes_of_its_own(tmp_path: Path, port: int) -> None:
+    (tmp_path / "base").mkdir()
+    shown = [str(path) for path in program_folders()]
+    more: dict[str, Any] = {
+        "root": {"base": str(tmp_path / "base"), "processes": True, "shown": shown, "mounts": []},
+        "user": {"uid": 2_000_000_000, "gid": 2_000_000_000, "groups": []} if os.geteuid() == 0 else None,
+    }
+    assert run_in_shim(tmp_path, port, **more) == [f"{POD} {port}"]
+
+
+@pytest.mark.skipif(not processes_work(), reason="this machine gives us no namespaces")
+def test_a_program_that_makes_a_network_of_its_own_is_left_alone_in_it(tmp_path: Path, port: int) -> None:
+    assert run_in_shim(tmp_path, port, "unshare", "--map-root-user", "--net") == [f"0.0.0.0 {port}"]
 
 
 def test_this_machine_lets_the_shim_answer() -> None:
