@@ -1,7 +1,7 @@
 """A flasher of others as an image on `edgewright up`: it listens on every address, and the device gets its firmware.
 
 The published flashers bind 0.0.0.0:4433. A Service of type LoadBalancer has that port on an address of the same
-machine, so they work only where a Pod has a network of its own; our own containers of the Pod are processes in it.
+machine; a Pod of podman's has a network of its own, and our own containers of the Pod are processes in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The suites of those who mean harm once more, as an ordinary user: where root runs the tests they run as root only."""
+"""Suites in which rights count once more, as an ordinary user: where root runs the tests they run as root only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = 540
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not as root: these suites have run as the ordinary user who runs this")
-@pytest.mark.parametrize("suite", ["test_hostile_clients.py", "test_hostile_pods.py"])
+@pytest.mark.parametrize("suite", ["test_hostile_clients.py", "test_hostile_pods.py", "test_up_flashers.py"])
 def test_the_suite_passes_as_an_ordinary_user_too(suite: str) -> None:
     if reason := ordinary_user.reason_against():
         pytest.skip(f"not as an ordinary user: {reason}")

@@ -156,7 +156,7 @@ async def run(
                     commands=commands,
                     podman=podman,
                 ),
-                network=Network(host=address, log_tls=tls),
+                network=Network(host=address, log_tls=tls, services=bool(addresses)),
                 advertised=Advertised(taints={NODE_TAINT: taint}),
             )
             parts = [asyncio.create_task(runs.run(), name="node")]

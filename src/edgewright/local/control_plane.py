@@ -184,7 +184,7 @@ def _add_node(running: Running, health: Health, settings: Settings, name: str, c
             claims=True,
             podman=settings.podman,
         ),
-        network=Network(log_tls=running.entrance.node_logs(name)),
+        network=Network(log_tls=running.entrance.node_logs(name), services=True),
         clock=clock,
     )
     registered = asyncio.create_task(node.ready())

@@ -34,6 +34,10 @@ async def end_child(process: asyncio.subprocess.Process, *, group: bool) -> None
 
 
 async def _closed(process: asyncio.subprocess.Process) -> None:
+    """Waits for the pipes, and then for the end, where that is not known yet.
+
+    Not the other way round: a `wait` that is begun before the child has ended waits for its pipes, too.
+    """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PIPES_WITHIN):
             await process.communicate()

@@ -32,6 +32,7 @@ from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.podman_runtime import PodmanRuntime, Wanted
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.service_variables import service_variables
+from edgewright.local.node.services import ports_of_services
 from edgewright.local.node.sources import Missing, Sources, Tokens
 from edgewright.local.node.volumes import Mount, Owner, files_of, make_empty, mounts_of, resources_of, write_files
 from edgewright.runtime.cache import Cache
@@ -68,6 +69,8 @@ class Machine:
     """Whether a container can have a root of its own here."""
     processes: bool = False
     """Whether a container can have a process table of its own here; it takes a root of its own."""
+    binds: bool = False
+    """Whether a program that listens on every address can be given that of its Pod."""
     claims: bool = False
     """Whether PersistentVolumeClaims are folders of this machine."""
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
@@ -94,8 +97,7 @@ def program_folders() -> list[Path]:
 
 def program_files(program: Sequence[str], folders: Sequence[Path]) -> list[Path]:
     """The files of this machine that the program of an image names, but for those that lie in some folders."""
-    named = {Path(part).resolve() for part in program if part.startswith("/")}
-    found = (path for path in named if not any(path.is_relative_to(folder) for folder in folders))
+    found = (path for path in _named_paths(program) if not _lies_in(path, folders))
     return sorted(path for path in found if path.is_file())
 
 
@@ -107,8 +109,18 @@ def hidden_programs(shown: Sequence[Path], mounts: Sequence[Mount]) -> list[Moun
 
 def needs_scratch_of_the_machine(images: Mapping[str, Sequence[str]], shown: Sequence[Path]) -> bool:
     """Whether a program of this node, or a file that it names, lies where containers get a folder of their own."""
-    programs = (Path(part).resolve() for command in images.values() for part in command if part.startswith("/"))
-    return any(path.is_relative_to(place) for path in (*programs, *shown) for place in AttemptFolder.scratch.values())
+    programs = (path for command in images.values() for path in _named_paths(command))
+    scratch = [Path(place) for place in AttemptFolder.scratch.values()]
+    return any(_lies_in(path, scratch) for path in (*programs, *shown))
+
+
+def _named_paths(program: Sequence[str]) -> set[Path]:
+    """The absolute paths among the words of a program."""
+    return {Path(word).resolve() for word in program if word.startswith("/")}
+
+
+def _lies_in(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 class Starter:
@@ -214,7 +226,9 @@ class Starter:
         attempt = folder.attempt(container["name"], start.number)
         try:
             order = await self._order(pod, record, folder, start, program)
-            if record.runtime == PODMAN:
+            if record.runtime != PODMAN and self._machine.binds:
+                order["binds"] = {"address": record.address, "ports": ports_of_services(self._services)}
+            elif record.runtime == PODMAN:
                 order["network"] = await self._podman_or_not().network_of(pod, record)
         except Missing as error:
             raise NotStarted("CreateContainerConfigError", str(error)) from error

@@ -1,4 +1,4 @@
-"""Whether a container can have a root and processes of its own on this machine: tried once, in a process of its own.
+"""What containers can have on this machine, a root and processes of their own say: tried once, in another process.
 
 Ordinary users may be forbidden to make user namespaces, and root in a container may lack the right to mount; the node
 asks before it promises volumes.
@@ -30,6 +30,34 @@ if child:
 mountspace.enter({"base": sys.argv[2], "mounts": [], "hostname": "edgewright", "processes": True})
 sys.exit(os.getpid() != 1 or not os.path.exists("/proc/1"))
 """
+_TRY_BINDS = """
+import os, select, socket, sys
+sys.path.append(sys.argv[1])
+import bind_supervisor, shim
+taken = socket.create_server(("127.0.0.1", 0))
+port = taken.getsockname()[1]
+ours, theirs = bind_supervisor.channel()
+reader, writer = os.pipe()
+child = os.fork()
+if not child:
+    os.close(reader)
+    shim._forbid_new_privileges()
+    bind_supervisor.submit(theirs)
+    os.close(writer)
+    with socket.socket() as tried:
+        tried.bind(("0.0.0.0", port))
+        os._exit(tried.getsockname() != ("127.0.0.2", port))
+os.close(writer)
+os.read(reader, 1)
+listener = bind_supervisor.receive(ours)
+asked = select.poll()
+if listener is not None:
+    asked.register(listener, select.POLLIN)
+    if (listener, select.POLLIN) in asked.poll(20_000):
+        bind_supervisor.BindSupervisor(listener, "127.0.0.2", {"TCP": [port]}).answer()
+    os.close(listener)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
 
 
 def mounts_work() -> bool:
@@ -40,6 +68,11 @@ def mounts_work() -> bool:
 def processes_work() -> bool:
     """Whether a container can have a process table of its own here, with a /proc that shows it alone."""
     return _works(_TRY_PROCESSES)
+
+
+def binds_work() -> bool:
+    """Whether the shim can answer a program that wants to listen on every address."""
+    return _works(_TRY_BINDS)
 
 
 def _works(program: str) -> bool:

@@ -30,6 +30,7 @@ from edgewright.local.node.folders import AttemptFolder, NodeFolder
 from edgewright.local.node.lifecycle import Timing
 from edgewright.local.node.logserver import Found, LogServer, NoLog, Wish
 from edgewright.local.node.mount_check import (
+    binds_work,
     closed_to_others,
     how_to_mount,
     mounts_work,
@@ -105,6 +106,8 @@ class Network:
     """The TLS of the log server, which must demand a client certificate; without it no logs are served."""
     addresses: PodAddresses | None = None
     """Where Pods get their addresses from; None: from the loopback network."""
+    services: bool = False
+    """Whether Services have addresses of this machine, by a ServiceForwarder, and so ports that Pods cannot have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,12 +163,18 @@ class Node:
             self._folder.close()
 
     async def _run(self) -> None:
-        mounts, processes = await asyncio.gather(asyncio.to_thread(mounts_work), asyncio.to_thread(processes_work))
-        machine = self._machine(mounts=mounts, processes=mounts and processes)
+        tries = (mounts_work, processes_work, binds_work)
+        mounts, processes, binds = await asyncio.gather(*(asyncio.to_thread(each) for each in tries))
+        machine = self._machine(mounts=mounts, processes=mounts and processes, binds=binds and self._network.services)
         if machine.mounts and not machine.processes:
             _log.warning(
                 "Pods share the process table of the machine: the kernel gives them no PID namespace with a /proc of "
                 "its own here; as root every Pod still has a user of its own, as an ordinary user it has not",
+            )
+        if self._network.services and not machine.binds:
+            _log.warning(
+                "a program that listens on every address cannot have a port that a Service has: the kernel, or who "
+                "runs this node in a container, does not let it answer what a Pod asks (seccomp, pidfd_getfd)"
             )
         if not machine.mounts:
             _log.warning(
@@ -192,7 +201,7 @@ class Node:
             await registration.register()
             await self._follow_pods(machine, registration, stack)
 
-    def _machine(self, *, mounts: bool, processes: bool) -> Machine:
+    def _machine(self, *, mounts: bool, processes: bool, binds: bool) -> Machine:
         given = self._containers
         shown = (*program_folders(), *(path.resolve() for path in given.shown))
         return Machine(
@@ -203,6 +212,7 @@ class Node:
             ids=given.ids if os.geteuid() == 0 else None,
             mounts=mounts,
             processes=processes,
+            binds=binds,
             told=given.told,
             commands=given.commands,
             claims=given.claims,

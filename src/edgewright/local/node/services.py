@@ -90,6 +90,14 @@ def routes(service: Service, slices: Sequence[EndpointSlice], *, address: str) -
     return wanted
 
 
+def ports_of_services(services: Iterable[Service]) -> dict[str, list[int]]:
+    """The ports that Services have on this machine, by protocol, at whatever address: nobody else has all of them."""
+    binds = {bind for each in services for bind in routes(each, (), address=NODE_ADDRESS if balanced(each) else "")}
+    return {
+        protocol: sorted({bind.port for bind in binds if bind.protocol == protocol}) for protocol in sorted(_PROTOCOLS)
+    }
+
+
 def waiting_for(claim: Claim, pool: Pool) -> str:
     """What a Service without an address is told."""
     ports = ", ".join(f"{number}/{protocol}" for protocol, number in sorted(claim.ports))

@@ -6,7 +6,8 @@ processes by pid and start time, so whoever makes it first (the node makes one t
 runs at all; `exit.json` tells the end; `log` holds the output as the container runtimes of Kubernetes write it. It uses
 the standard library only and little of it, because there is one for every container. SIGTERM is passed on to the
 program, SIGUSR1 kills all that it started. Its child is the program, or where the container has processes of its own
-their init, which starts the program and tells how that ended.
+their init, which starts the program and tells how that ended. Where the order says so the shim is asked before the
+program binds an address (`bind_supervisor`).
 """
 
 from __future__ import annotations
@@ -120,6 +121,8 @@ class Container:
         self._started = 0
         self._pipes: dict[int, str] = {}
         self._wake = -1
+        self._binds: tuple[int, Any] | None = None
+        """Where the program asks before it binds an address, and who answers."""
 
     def run(self) -> None:
         """Starts the program, follows it to its end and writes that down."""
@@ -135,12 +138,15 @@ class Container:
             import mountspace  # type: ignore[import-not-found]  # noqa: PLC0415 - by its file's name: no package here
 
             mountspace.leave_the_machines_processes()
+        ours, theirs = _bind_channel(self._order)
         self._main = os.fork()
         if not self._main:
             os.close(go)
-            _run_program(self._order, go_reader, problem, stdout=out, stderr=err, ended=ended)
+            _run_program(self._order, go_reader, problem, stdout=out, stderr=err, ended=ended, binds=theirs)
         for each in (go_reader, problem, out, err, ended):
             os.close(each)
+        if theirs is not None:
+            theirs.close()
         self._pipes = {out_reader: "stdout", err_reader: "stderr"}
         self._started = time.time_ns()
         if not write_once(self._folder, "state.json", self._state(), first=True):
@@ -150,6 +156,7 @@ class Container:
         os.write(go, b"g")
         os.close(go)
         failure = _read_all(problem_reader)
+        self._binds = _supervised(self._order, ours)
         # Tells the node, where it is still there to hear it, that the program runs or could not be run.
         os.dup2(0, 1)
         log = Log(f"{self._folder}/log", int(self._order.get("logLimit", 10 << 20)))
@@ -193,14 +200,21 @@ class Container:
         for end in (*self._pipes, self._wake):
             os.set_blocking(end, False)
             poll.register(end, select.POLLIN)
+        if self._binds is not None:
+            poll.register(self._binds[0], select.POLLIN)
         while True:
             status = self._reap()
             if status is not None:
                 break
             self._pass_on()
-            for end, _ in poll.poll():
+            for end, events in poll.poll():
                 if end == self._wake:
                     os.read(end, 4096)
+                elif self._binds is not None and end == self._binds[0]:
+                    if events & select.POLLIN:
+                        self._binds[1].answer()
+                    else:
+                        poll.unregister(end)  # nobody is left who could ask
                 elif not self._copy(end, log):
                     poll.unregister(end)
                     del self._pipes[end]
@@ -298,12 +312,36 @@ def _find_neighbours() -> None:
         sys.path.append(here)
 
 
-def _run_program(order: dict[str, Any], go: int, problem: int, *, stdout: int, stderr: int, ended: int) -> NoReturn:
+def _bind_channel(order: dict[str, Any]) -> tuple[Any, Any]:
+    """The two ends over which a program lets the shim answer its binds, where it is to."""
+    if not order.get("binds"):
+        return None, None
+    _find_neighbours()
+    import bind_supervisor  # type: ignore[import-not-found]  # noqa: PLC0415
+
+    ends: tuple[Any, Any] = bind_supervisor.channel()
+    return ends
+
+
+def _supervised(order: dict[str, Any], channel: Any) -> tuple[int, Any] | None:
+    if channel is None:
+        return None
+    import bind_supervisor  # noqa: PLC0415
+
+    listener = bind_supervisor.receive(channel)
+    if listener is None:
+        return None
+    return listener, bind_supervisor.BindSupervisor(listener, order["binds"]["address"], order["binds"]["ports"])
+
+
+def _run_program(
+    order: dict[str, Any], go: int, problem: int, *, stdout: int, stderr: int, ended: int, binds: Any = None
+) -> NoReturn:
     """The child: waits until it may, becomes what was ordered, and never returns."""
     code = 128
     try:
         if os.read(go, 1) == b"g":
-            become(order, stdout=stdout, stderr=stderr, ended=ended)
+            become(order, stdout=stdout, stderr=stderr, ended=ended, binds=binds)
         else:
             code = 0
     except BaseException as error:  # whatever it is, the container could not be started and the node is told why
@@ -311,10 +349,11 @@ def _run_program(order: dict[str, Any], go: int, problem: int, *, stdout: int, s
     os._exit(code)
 
 
-def become(order: dict[str, Any], *, stdout: int, stderr: int, ended: int) -> None:
+def become(order: dict[str, Any], *, stdout: int, stderr: int, ended: int, binds: Any = None) -> None:
     """Turns this process into the ordered program: session, signals, root, user, folder, environment.
 
-    Where the container has processes of its own this one becomes their init, and a child of it the program.
+    Where the container has processes of its own this one becomes their init, and a child of it the program. With
+    `binds`, an end of a channel, whoever has the other end is asked before the program binds an address.
     """
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -341,6 +380,10 @@ def become(order: dict[str, Any], *, stdout: int, stderr: int, ended: int) -> No
         os.setgid(user["gid"])
         os.setuid(user["uid"])
     _forbid_new_privileges()
+    if binds is not None:
+        import bind_supervisor  # noqa: PLC0415 - it is there since before the fork
+
+        bind_supervisor.submit(binds)
     if _has_processes_of_its_own(order):
         container_init.fork_program(int(order.get("stopSignal", signal.SIGTERM)), ended)
     os.chdir(order["folder"])

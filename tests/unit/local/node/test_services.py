@@ -14,7 +14,15 @@ import pytest
 from edgewright.local.controllers.resources import EndpointSlice, Service
 from edgewright.local.node.forwarding import Backend, Bind
 from edgewright.local.node.pool import ANYWHERE, Pool, ranges_of
-from edgewright.local.node.services import ServiceForwarder, backends, balanced, claim_of, routes, waiting_for
+from edgewright.local.node.services import (
+    ServiceForwarder,
+    backends,
+    balanced,
+    claim_of,
+    ports_of_services,
+    routes,
+    waiting_for,
+)
 from edgewright.runtime import Manager
 from tests.unit.local.controllers.miniature import (
     EVENT,
@@ -44,6 +52,16 @@ def endpoint(address: str, **conditions: bool) -> Any:
 
 
 PORT = {"port": 80, "nodePort": 30080}
+
+
+def test_the_ports_that_services_have_are_those_that_are_listened_at_here() -> None:
+    balancer = service(type="LoadBalancer", clusterIP="10.0.0.1", ports=[{"port": 4433, "nodePort": 30443}])
+    inside = service(clusterIP="127.1.0.1", ports=[{"port": 80}, {"port": 53, "protocol": "UDP"}])
+    elsewhere = service(clusterIP="10.0.0.2", ports=[{"port": 8080}])
+    headless = service(clusterIP="None", ports=[{"port": 9090}])
+    others = service(type="LoadBalancer", loadBalancerClass="theirs", clusterIP="10.0.0.3", ports=[{"port": 1}])
+    found = ports_of_services([balancer, inside, elsewhere, headless, others])
+    assert found == {"TCP": [80, 4433, 30443], "UDP": [53]}
 
 
 @pytest.mark.parametrize(
