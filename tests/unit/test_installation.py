@@ -218,6 +218,19 @@ def test_the_installer_says_first_which_image_it_has() -> None:
     assert first.startswith(f"# Edgewright with the image edgewright/edgewright:{__version__}. Made by: ")
 
 
+def test_the_installer_holds_the_gateway_with_its_port_and_an_account_of_its_own() -> None:
+    found = {
+        (each["kind"], each["metadata"]["name"]): each
+        for each in yaml.safe_load_all((ROOT / "dist/install.yaml").read_text(encoding="utf-8"))
+    }
+    (port,) = found["Service", "edgewright-gateway"]["spec"]["ports"]
+    pod = found["Deployment", "edgewright-gateway"]["spec"]["template"]["spec"]
+    assert port["port"] == 8043
+    assert ("ServiceAccount", pod["serviceAccountName"]) in found
+    operator = found["Deployment", "edgewright-controller-manager"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] != operator["serviceAccountName"]
+
+
 def test_the_chart_has_the_version_of_the_package() -> None:
     metadata = yaml.safe_load((ROOT / "charts/edgewright/Chart.yaml").read_text(encoding="utf-8"))
     assert (metadata["version"], metadata["appVersion"]) == (__version__, __version__)
