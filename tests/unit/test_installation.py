@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import typer
 import yaml
@@ -16,7 +17,10 @@ import yaml
 from edgewright import __version__
 from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, SHARED, Capability, Rule, kinds_of
 from edgewright.api.device import Device
+from edgewright.api.edgeaccess import EdgeExecRequest, EdgeLogRequest
 from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
+from edgewright.api.edgeheartbeatshard import EdgeHeartbeatShard
+from edgewright.api.edgeworkloadrevision import EdgeWorkloadRevision
 from edgewright.api.instance import Instance
 from edgewright.cli.line import command_line
 from hack import config, custom_resources, overlay
@@ -44,6 +48,19 @@ def test_no_two_samples_in_the_kustomization_are_the_same_object() -> None:
     samples = [yaml.safe_load((ROOT / "config/samples" / name).read_text(encoding="utf-8")) for name in names]
     objects = [(each["kind"], each["metadata"]["name"]) for each in samples]
     assert sorted(set(objects)) == sorted(objects)
+
+
+def test_every_kind_that_people_write_has_a_sample_which_its_struct_reads() -> None:
+    of_programs = {EdgeHeartbeatShard, EdgeWorkloadRevision, EdgeLogRequest, EdgeExecRequest}
+    kinds = {(each.kind.api_version, each.kind.kind): each for each in kinds_of(CAPABILITIES)}
+    folder, found = ROOT / "config/samples", set()
+    for listing in (folder / "kustomization.yaml", folder / "minicluster/kustomization.yaml"):
+        for name in yaml.safe_load(listing.read_text(encoding="utf-8"))["resources"]:
+            sample = yaml.safe_load((listing.parent / name).read_text(encoding="utf-8"))
+            kind = kinds[sample["apiVersion"], sample["kind"]]
+            assert msgspec.convert(sample, kind).metadata.name == sample["metadata"]["name"]
+            found.add(kind)
+    assert found == set(kinds.values()) - of_programs
 
 
 @pytest.mark.parametrize(
