@@ -200,6 +200,19 @@ class TestDebugging:
         place.typed("kubectl delete -f config/samples/application_v1alpha1_flashjob.yaml --timeout=240s")
 
 
+def test_make_uninstall_refuses_while_there_are_objects_and_by_force_removes_both(place: Place) -> None:
+    place.typed("make install")
+    assert place.get("/apis/edgewright.dev/v1alpha1/devices")["items"], "the operator has found devices before"
+    done = place.type("make uninstall")
+    assert done.returncode != 0
+    assert "devices.edgewright.dev" in done.stderr
+    assert "FORCE=yes" in done.stderr
+    assert place.server.exists(DEFINITION)
+    place.typed("make uninstall FORCE=yes")
+    assert not place.server.exists(DEFINITION)
+    place.typed("make install")
+
+
 # --- deploying -----------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -96,21 +97,37 @@ def tool(stage: Stage) -> str:
 def test_06_make_install_run_serves_metrics_and_health(stage: Stage) -> None:
     assert "--metrics-port 8080 --health-port 8081" in stage.shell("make --dry-run run")
     chosen = ports()
-    process = subprocess.Popen(
-        ["make", "install", "run", *(f"{name}={value}" for name, value in chosen.items())],
-        cwd=stage.project,
-        env=stage.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
     health = f"http://127.0.0.1:{chosen['HEALTH_PORT']}"
-    try:
+    with making(stage, "install", "run", **chosen) as log:
         wait_until(lambda: answers(f"{health}/readyz"), what="the operator is ready")
         assert page(f"{health}/healthz").strip().startswith("ok")
         assert "controller_runtime_reconcile_total" in page(f"http://127.0.0.1:{chosen['METRICS_PORT']}/metrics")
+        wait_until(lambda: said(log, "leading"), what="the operator leads")
+
+
+@contextmanager
+def making(stage: Stage, *targets: str, **variables: object) -> Iterator[Path]:
+    """Targets of the project's Makefile that run until Ctrl-C; what they say is in the file."""
+    log = stage.folder / "make.log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            ["make", *targets, *(f"{name}={value}" for name, value in variables.items())],
+            cwd=stage.project,
+            env=stage.environment(),
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    try:
+        yield log
     finally:
         stop_group(process)
+
+
+def said(log: Path, message: str) -> dict[str, object] | None:
+    """The first line of a log that has this message."""
+    lines = (json.loads(each) for each in log.read_text().splitlines(keepends=True) if each[0] + each[-1] == "{\n")
+    return next((each for each in lines if each["msg"] == message), None)
 
 
 def answers(url: str) -> bool:
@@ -157,6 +174,13 @@ def test_08_the_operators_log_has_the_documents_line(stage: Stage) -> None:
         "msg": "Starting EventSource",
         "source": "kind source: charts.samutup.com/v1alpha1, Kind=Minimart",
     }
+
+
+def test_08_make_run_next_to_it_waits_and_says_for_whom(stage: Stage) -> None:
+    with making(stage, "run", **ports()) as log:
+        waiting = wait_until(lambda: said(log, "waiting for leadership"), what="it waits")
+        assert str(waiting["holder"]).startswith(MANAGER)
+        assert said(log, "leading") is None
 
 
 def test_09_kubectl_describes_the_definition(stage: Stage) -> None:

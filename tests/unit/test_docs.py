@@ -63,6 +63,17 @@ def test_every_link_within_the_repository_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{link}: there is no such heading"
 
 
+def test_every_promise_and_every_advice_on_security_links_a_test() -> None:
+    text = (DOCS / "security.md").read_text(encoding="utf-8")
+    checked = text.partition("## What is checked, and where\n")[2].partition("\n## ")[0]
+    promises = [line for line in checked.splitlines() if line.startswith("| ")][1:]
+    hardening = text.partition("## Hardening a shared cluster\n")[2]
+    advice = re.split(r"^\d+\. ", hardening, flags=re.MULTILINE)[1:]
+    assert len(promises) > 30
+    assert len(advice) > 10
+    assert [each for each in (*promises, *advice) if "](../tests/" not in each] == []
+
+
 def test_the_index_names_every_page() -> None:
     index = DOCS / "README.md"
     named = {(DOCS / link.partition("#")[0]).resolve() for link in links(index)}

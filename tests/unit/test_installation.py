@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import typer
 import yaml
@@ -16,7 +17,10 @@ import yaml
 from edgewright import __version__
 from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, SHARED, Capability, Rule, kinds_of
 from edgewright.api.device import Device
+from edgewright.api.edgeaccess import EdgeExecRequest, EdgeLogRequest
 from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
+from edgewright.api.edgeheartbeatshard import EdgeHeartbeatShard
+from edgewright.api.edgeworkloadrevision import EdgeWorkloadRevision
 from edgewright.api.instance import Instance
 from edgewright.cli.line import command_line
 from hack import config, custom_resources, overlay
@@ -44,6 +48,19 @@ def test_no_two_samples_in_the_kustomization_are_the_same_object() -> None:
     samples = [yaml.safe_load((ROOT / "config/samples" / name).read_text(encoding="utf-8")) for name in names]
     objects = [(each["kind"], each["metadata"]["name"]) for each in samples]
     assert sorted(set(objects)) == sorted(objects)
+
+
+def test_every_kind_that_people_write_has_a_sample_which_its_struct_reads() -> None:
+    of_programs = {EdgeHeartbeatShard, EdgeWorkloadRevision, EdgeLogRequest, EdgeExecRequest}
+    kinds = {(each.kind.api_version, each.kind.kind): each for each in kinds_of(CAPABILITIES)}
+    folder, found = ROOT / "config/samples", set()
+    for listing in (folder / "kustomization.yaml", folder / "minicluster/kustomization.yaml"):
+        for name in yaml.safe_load(listing.read_text(encoding="utf-8"))["resources"]:
+            sample = yaml.safe_load((listing.parent / name).read_text(encoding="utf-8"))
+            kind = kinds[sample["apiVersion"], sample["kind"]]
+            assert msgspec.convert(sample, kind).metadata.name == sample["metadata"]["name"]
+            found.add(kind)
+    assert found == set(kinds.values()) - of_programs
 
 
 @pytest.mark.parametrize(
@@ -216,6 +233,19 @@ def test_definitions_are_found_in_what_is_rendered() -> None:
 def test_the_installer_says_first_which_image_it_has() -> None:
     first, *_ = (ROOT / "dist/install.yaml").read_text(encoding="utf-8").splitlines()
     assert first.startswith(f"# Edgewright with the image edgewright/edgewright:{__version__}. Made by: ")
+
+
+def test_the_installer_holds_the_gateway_with_its_port_and_an_account_of_its_own() -> None:
+    found = {
+        (each["kind"], each["metadata"]["name"]): each
+        for each in yaml.safe_load_all((ROOT / "dist/install.yaml").read_text(encoding="utf-8"))
+    }
+    (port,) = found["Service", "edgewright-gateway"]["spec"]["ports"]
+    pod = found["Deployment", "edgewright-gateway"]["spec"]["template"]["spec"]
+    assert port["port"] == 8043
+    assert ("ServiceAccount", pod["serviceAccountName"]) in found
+    operator = found["Deployment", "edgewright-controller-manager"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] != operator["serviceAccountName"]
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:

@@ -6,6 +6,7 @@ Gateway and operator are processes with exactly the rights that the manifests gi
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import random
 from collections.abc import AsyncIterator
@@ -37,6 +38,7 @@ from tests.unit.gateway.stage import Answered, Device
 
 SAMPLES = Path(__file__).parents[3] / "config" / "samples"
 PUBLISHED = [kind for kind in EDGE.kinds if kind.kind.group == GROUP]
+REQUEST = "EdgeDeviceSignedRequest"
 NAME = "242e48d0-286b-4170-9b97-95502066e6ae"
 
 
@@ -230,8 +232,13 @@ async def test_gateway_and_operator_killed_at_any_moment_reach_the_same_end(
         causing = asyncio.create_task(trouble())
         spec = {"type": "pod", "device": NAME, "pod": {"spec": {"containers": [{"name": "a", "image": "a"}]}}}
         body = {"apiVersion": "management.project-flotta.io/v1alpha1", "kind": "EdgeWorkload", "spec": spec}
-        text = json.dumps(body | {"metadata": {"name": "w", "namespace": namespace}})
-        await asyncio.to_thread(cluster.kubectl, "apply", "-f", "-", input=text)
+        admitted = {"targetNamespace": namespace, "targetSet": "shop", "approved": True}
+        for manifest in (
+            body | {"metadata": {"name": "w", "namespace": namespace}},
+            body | {"kind": "EdgeDeviceSet", "metadata": {"name": "shop", "namespace": namespace}, "spec": {}},
+            body | {"kind": REQUEST, "metadata": {"name": "second", "namespace": namespace}, "spec": admitted},
+        ):
+            await asyncio.to_thread(cluster.kubectl, "apply", "-f", "-", input=json.dumps(manifest))
         await _insist(device.register)
 
         async def runs() -> bool:
@@ -244,12 +251,34 @@ async def test_gateway_and_operator_killed_at_any_moment_reach_the_same_end(
         await causing
         await eventually(runs, what="the workload still runs", timeout=120)
         assert stage.get("edgedevice", NAME)["metadata"]["labels"]["workload/w"] == "true"
+        rest = functools.partial(_rest_is_right, stage)
+        await eventually(rest, what="the set, the request and its device are right", timeout=120)
         # A status that is wiped comes back.
-        cluster.kubectl(
-            "patch", "edgedevice", NAME, "-n", namespace, "--subresource=status", "--type=json",
-            "-p", '[{"op":"replace","path":"/status","value":{}}]',
-        )  # fmt: skip
+        for kind, name in (("edgedevice", NAME), ("edgeworkload", "w"), ("edgedeviceset", "shop"), (REQUEST, "second")):
+            cluster.kubectl(
+                "patch", kind, name, "-n", namespace, "--subresource=status", "--type=json",
+                "-p", '[{"op":"replace","path":"/status","value":{}}]',
+            )  # fmt: skip
         await eventually(runs, what="the workload runs after its status was wiped", timeout=120)
+        await eventually(rest, what="the others say the same as before", timeout=120)
+
+
+async def _rest_is_right(stage: Stage) -> bool:
+    """Whether the workload is counted, the approved request has its device, and the set that device as its member."""
+
+    async def got(kind: str, name: str) -> dict[str, Any]:
+        text = await asyncio.to_thread(stage.kubectl, "get", kind, name, "--ignore-not-found", "-o", "json")
+        found: dict[str, Any] = json.loads(text or "{}")
+        return found
+
+    workload, request = await got("edgeworkload", "w"), await got(REQUEST, "second")
+    members, second = await got("edgedeviceset", "shop"), await got("edgedevice", "second")
+    return (
+        workload.get("status", {}).get("progress") == "1/1"
+        and members.get("status", {}).get("members") == 1
+        and bool(request.get("status", {}).get("conditions"))
+        and second.get("metadata", {}).get("labels", {}).get("flotta/member-of") == "shop"
+    )
 
 
 async def test_a_second_operator_on_settled_objects_writes_nothing(

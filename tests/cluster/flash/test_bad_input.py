@@ -200,6 +200,22 @@ async def test_no_device_on_the_machine_itself_is_flashed_in_a_cluster(
         await stage.until_clean()
 
 
+async def test_a_device_of_another_type_than_the_job_names_is_not_written_until_the_field_is_right(
+    flash_server: ApiServer, flash_namespace: str
+) -> None:
+    async with Stage(flash_server, flash_namespace, devices=1) as stage:
+        await stage.job("toaster", device="toaster", retries=0)
+        job = await stage.until_phase("Failed", "toaster")
+        (shown,) = job.status.devices
+        assert shown.outcome == "incompatible"
+        assert "spec.device: the job is for toaster, and the device says it is " in shown.message
+        assert stage.fleet[1].journal.count(Did.ASKED) == 0
+        await stage.change("toaster", device=None)
+        await stage.until_phase("Completed", "toaster")
+        assert stage.fleet[1].running.version == "0.2.0"
+        await stage.until_clean()
+
+
 # --- images that are not there --------------------------------------------------------------------------------------
 
 

@@ -133,6 +133,23 @@ def test_what_was_typed_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+async def test_with_the_kinds_of_an_older_release_alone_it_starts_and_says_what_is_off_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: dict[str, str] = {}
+
+    class Log:
+        def info(self, message: str, *, controller: str, **_: object) -> None:
+            said[controller] = message
+
+    monkeypatch.setattr(run, "_log", Log())
+    async with planes(tmp_path / "data") as client:
+        await operator_options.install_kinds(client, (FLASHJOB,))
+        assert await run.served_capabilities(client, None) == (FLASHJOB,)
+    missing = dict.fromkeys(("rollout", "flux", "edge"), "controller disabled: kinds not installed")
+    assert said == {"flashjob": "controller enabled", **missing, "charts": "controller disabled: no --watches"}
+
+
 async def test_a_capability_without_rights_is_off_unless_it_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,11 +49,14 @@ def refusal(order: Order, device: Identity, *, says_type: bool) -> Verdict | Non
     if not order.target.device or same_type(order.target.device, device.device):
         return None
     if device.device:
-        told = f"the job is for {order.target.device}, and the device says it is {device.device}"
+        told = (
+            f"spec.device: the job is for {order.target.device}, and the device says it is {device.device}: write"
+            " that there, or name another device"
+        )
     elif says_type:
         told = (
-            f"the job is for {order.target.device}, and the device does not say what it is: firmware for this protocol"
-            " tells its type (`device` in /info)"
+            f"spec.device: the job is for {order.target.device}, and the device does not say what it is: firmware for"
+            " this protocol tells its type (`device` in /info); leave the field out where any type will do"
         )
     else:
         return None

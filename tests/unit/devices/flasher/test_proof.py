@@ -113,7 +113,7 @@ def test_a_device_of_another_type_is_incompatible(
     assert (verdict is not None) is refused
     if verdict is not None:
         assert verdict.outcome is Outcome.INCOMPATIBLE
-        assert ordered in verdict.message
+        assert verdict.message.startswith(f"spec.device: the job is for {ordered}, ")
         assert said_to_be in verdict.message
 
 
