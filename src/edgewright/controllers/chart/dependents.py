@@ -190,6 +190,7 @@ class Dependents:
             pause = self._pause(kind, key)
             if pause > 0:
                 tally.wait = max(tally.wait, pause)
+                tally.unknown = tally.unknown or seen is None
             else:
                 try:
                     found, live = await self._compare(place, held, owner, policy, seen)

@@ -181,6 +181,15 @@ async def test_a_foreign_edit_is_taken_back_without_helm(tmp_path: Path) -> None
         assert len(stage.helm.orders) == 1
 
 
+async def test_dependents_are_followed_whatever_selector_chose_their_object(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage, stage.operating(labels="team=a"):
+        await stage.create(greeting="hello")
+        await stage.shops.patch(Key("default", "a"), {"metadata": {"labels": {"team": "a"}}})
+        await stage.until_condition("Ready", "True")
+        await stage.client.raw(CONFIG_MAP).patch(Key("default", "a"), {"data": {"greeting": "foreign"}})
+        await stage.until_greeting("hello")
+
+
 async def test_what_is_missing_is_made_again_by_an_upgrade(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage, stage.operating():
         await stage.create(greeting="hello")
