@@ -111,11 +111,14 @@ async def test_what_we_write_ourselves_wakes_nobody(tmp_path: Path) -> None:
         held = Held("default", "a", 1, parts(MANIFEST))
         heard: list[Key] = []
         dependents.on_change(heard.append)
+
+        async def watched() -> bool:
+            await dependents.tend(held, owner)  # with the first look it begins to watch
+            return bool(heard)
+
         await apply(stage, "hello", name="first")
         async with running(dependents.run()):
-            while (await dependents.tend(Held("default", "first", 1, ()), owner)).unknown or not heard:
-                await dependents.tend(held, owner)  # it begins to watch: there is no such object yet
-                await asyncio.sleep(0.01)
+            await wait_until_async(watched, what="the kind is watched")
             await apply(stage, "hello")
             assert not (await dependents.tend(held, owner)).missing
             heard.clear()

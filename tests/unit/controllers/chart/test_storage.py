@@ -21,31 +21,28 @@ def revision(name: str, *, uid: str = "1", size: int = 100) -> Revision:
     return found
 
 
-@pytest.fixture
-async def storage() -> Storage:
+def storage_of_nobody() -> Storage:
+    """What is kept needs no server."""
     return Storage(Client(Config(server="https://nobody.example")))
 
 
-async def test_a_content_is_read_once_while_it_stays_the_same(storage: Storage) -> None:
-    key = Key("default", "a")
+async def test_a_content_is_read_once_while_it_stays_the_same() -> None:
+    storage, key = storage_of_nobody(), Key("default", "a")
     first = storage.content(key, revision("a"))
     assert storage.content(key, revision("a"))[0] is first[0]
     assert storage.content(key, revision("a", uid="2"))[0] is not first[0]
 
 
-async def test_hundreds_of_releases_are_kept_up_to_a_size_in_all(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hundreds_of_releases_are_kept_up_to_a_size_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = storage_of_nobody()
     monkeypatch.setattr(module, "MAX_KEPT", 1000)
     firsts = {name: storage.content(Key("default", name), revision(name))[0] for name in map(str, range(300))}
     again = {name: storage.content(Key("default", name), revision(name))[0] for name in ("0", "298", "299")}
     assert [again[name] is firsts[name] for name in ("0", "298", "299")] == [False, True, True]
 
 
-async def test_one_that_is_bigger_than_all_may_be_is_kept_alone(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_that_is_bigger_than_all_may_be_is_kept_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, key = storage_of_nobody(), Key("default", "big")
     monkeypatch.setattr(module, "MAX_KEPT", 1000)
-    key = Key("default", "big")
     big = storage.content(key, revision("big", size=5000))[0]
     assert storage.content(key, revision("big", size=5000))[0] is big
