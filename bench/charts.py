@@ -79,6 +79,13 @@ def of_operator(stage: ChartStage, where: str, count: int) -> dict[str, float]:
         cpu, began = cpu_of(processes_of(operator)), time.monotonic()
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: weaks.create(f"bench-{number}"), range(count)))
+        # To list them all takes as long as to make one: they are listed when the operator has told of the last.
+        wait_until(
+            lambda: len(operator.said("Installed release")) > count,
+            what="the operator has told of all",
+            timeout=_PATIENCE,
+            interval=0.25,
+        )
         wait_until(lambda: states(weaks).count("True") == count + 1, what="all are deployed", timeout=_PATIENCE)
         seconds = time.monotonic() - began
         used = cpu_of(processes_of(operator)) - cpu

@@ -16,7 +16,9 @@ from typing import Any
 def helm(verb: str, *, fails: bool = False, **asked: Any) -> Any:
     """What Helm says to one action in a process of its own, or why it fails."""
     done = subprocess.run(
-        [sys.executable, Path(__file__), json.dumps({"verb": verb, "values": {}, **asked})],
+        # Helm names its field manager after the program: so it is the one that the helm program has.
+        [Path(sys.executable).parent / "helm", Path(__file__), json.dumps({"verb": verb, "values": {}, **asked})],
+        executable=sys.executable,
         capture_output=True,
         text=True,
         timeout=300,
@@ -56,6 +58,8 @@ def main(asked: dict[str, Any]) -> Any:
         return json.loads(text)
     if verb == "rollback":
         return config.rollback(asked["release"], version=asked["version"], timeout=120)
+    if verb == "list":
+        return config.list()
     if verb == "history":
         return config.history(asked["release"])
     return config.uninstall(asked["release"], timeout=120)

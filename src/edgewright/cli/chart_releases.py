@@ -274,10 +274,10 @@ async def _patch(client: Client, where: Place, target: str, change: Any) -> None
 
 
 async def _stored(client: Client, key: Key) -> list[tuple[Revision, Stored]]:
+    from edgewright.controllers.chart.releases import content_of  # noqa: PLC0415
     from edgewright.controllers.chart.storage import Storage  # noqa: PLC0415
 
-    storage = Storage(client)
-    return [(each, await storage.read(each)) for each in await storage.history(key)]
+    return [(each, content_of(each)) for each in await Storage(client).history(key)]
 
 
 async def _roll_back(client: Client, where: Place, target: str, revision: int) -> int:

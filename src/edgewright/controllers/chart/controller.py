@@ -7,7 +7,9 @@ one request, which reads. Only the child process behind `helm` changes releases.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,7 +39,7 @@ from edgewright.controllers.chart.helm import GRACE, TIMEOUT, Helm, HelmError, O
 from edgewright.controllers.chart.metrics import ChartMetrics
 from edgewright.controllers.chart.objects import FINALIZER, ChartObject, chart_kind
 from edgewright.controllers.chart.policy import Policy, PolicyError, of_object
-from edgewright.controllers.chart.releases import FAILED, Lost, Revision, Stored, release_name
+from edgewright.controllers.chart.releases import FAILED, Lost, Revision, Stored, content_of, release_name
 from edgewright.controllers.chart.removal import OURS, Removal
 from edgewright.controllers.chart.reporting import SOON, Reporting
 from edgewright.controllers.chart.states import Found, Wanted, failures, state_of
@@ -48,7 +50,7 @@ from edgewright.controllers.chart.watches import Watch
 from edgewright.runtime import logs
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.controller import DONE, For, Result, requeue_after
-from edgewright.runtime.errors import Forbidden
+from edgewright.runtime.errors import Forbidden, KubernetesError
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Key, Kind
 from edgewright.runtime.yaml_loader import load
@@ -86,6 +88,7 @@ class ChartLoop:
         self._removal = Removal(manager.client, parts.discovery, self._storage, self._uninstall)
         self._reporting = Reporting(self._api, manager.recorder, watch, clock=clock)
         self._begun_here: set[Key] = set()
+        self._acting: set[Key] = set()
         parts.metrics.serve(kind, self._cache)
         controller = manager.controller(
             f"{watch.kind.lower()}-controller",
@@ -99,7 +102,11 @@ class ChartLoop:
             for each in self._cache.by(index, value):
                 controller.queue.add(each.key)
 
-        parts.dependents.on_change(lambda release: heard_of("release", release))
+        def changed(release: Key) -> None:
+            if release not in self._acting:  # what Helm changes for us is looked at when it has ended
+                heard_of("release", release)
+
+        parts.dependents.on_change(changed)
         parts.sources.on_change(lambda place: heard_of("sources", place))
 
     async def reconcile(self, key: Key) -> Result:
@@ -138,7 +145,7 @@ class ChartLoop:
             revisions = await self._storage.history(obj.key)
         except Forbidden as error:
             return await self._reporting.refusal(obj, wanted, _missing_right(obj, error))
-        if revisions and not revisions[-1].ours and (foreign := await self._foreign_chart(revisions[-1])):
+        if revisions and not revisions[-1].ours and (foreign := self._foreign_chart(revisions[-1])):
             return await self._reporting.refusal(obj, wanted, foreign)
         step = decide(
             wanted,
@@ -168,10 +175,10 @@ class ChartLoop:
             case Purge():
                 await self._carry_out(self._order("uninstall", task.obj))
             case Wait(seconds, why):
-                await self._reporting.waiting(task, revisions, await self._failed(revisions), why)
+                await self._reporting.waiting(task, revisions, _failed(revisions), why)
                 result = requeue_after(seconds)
             case Hold(count):
-                await self._reporting.held(task, revisions, await self._failed(revisions), count)
+                await self._reporting.held(task, revisions, _failed(revisions), count)
                 result = DONE
         return result
 
@@ -182,11 +189,8 @@ class ChartLoop:
         obj, wanted = task.obj, task.wanted
         if refused := await self._still_refused(task):
             return refused
-        if self._reporting.refused(obj.key, wanted) is None:
-            begun = shown.begun(obj.status, _BEGUN[verb], generation=task.generation, now=self._clock.now())
-            obj = await self._reporting.write(obj, begun)
         self._reporting.overrides(obj)
-        problem = await self._tried(verb, task.on(obj), version=version)
+        obj, problem = await self._watched(verb, task, version=version)
         revisions = await self._storage.history(obj.key)
         newest = revisions[-1] if revisions else None
         if newest is None or newest.version < version:
@@ -199,6 +203,28 @@ class ChartLoop:
             return requeue_after(0)  # what follows is decided from what is stored
         _log.info(_DONE[verb], release=task.release, revision=newest.version, reason=why or None)
         return await self._settle(task, newest, revisions)
+
+    async def _watched(self, verb: Verb, task: Task, *, version: int) -> tuple[ChartObject, str]:
+        """Has Helm make a revision, and says so on the object where that takes a while.
+
+        What is done in a moment is shown once it is done: until then kstatus takes the object for one in progress.
+        """
+        obj = task.obj
+        trying = asyncio.create_task(self._tried(verb, task, version=version))
+        try:
+            try:
+                async with self._clock.timeout(SOON):
+                    return obj, await asyncio.shield(trying)
+            except TimeoutError:
+                pass
+            if self._reporting.refused(obj.key, task.wanted) is None:
+                begun = shown.begun(obj.status, _BEGUN[verb], generation=task.generation, now=self._clock.now())
+                with suppress(KubernetesError):  # the action is under way: how it ended is told whatever happens here
+                    obj = await self._reporting.write(obj, begun)
+            return obj, await trying
+        finally:
+            trying.cancel()
+            await asyncio.gather(trying, return_exceptions=True)
 
     async def _still_refused(self, task: Task) -> Result | None:
         """What was refused a moment ago is not asked again yet."""
@@ -295,7 +321,7 @@ class ChartLoop:
         """The release is what is wanted: its objects are looked after, and what they are like is shown."""
         obj, policy = task.obj, task.policy
         self._reporting.forget(obj.key)
-        stored, held = await self._storage.content(obj.key, revision)
+        stored, held = self._storage.content(obj.key, revision)
         health = await self._parts.dependents.tend(held, obj, watched=self._watch.dependents, policy=policy)
         self._reporting.corrections(obj, health)
         self._parts.metrics.corrected(self._watch.kind, len(health.corrected))
@@ -335,7 +361,7 @@ class ChartLoop:
         if not OURS.intersection(obj.metadata.finalizers):
             return DONE
         revisions = await self._storage.history(obj.key)
-        if revisions and (revisions[-1].ours or not await self._foreign_chart(revisions[-1])):
+        if revisions and (revisions[-1].ours or not self._foreign_chart(revisions[-1])):
             now, generation = self._clock.now(), obj.metadata.generation
             try:
                 wait = _last_policy(self._watch, obj).wait_uninstalled
@@ -367,7 +393,8 @@ class ChartLoop:
     async def _carry_out(self, order: Order) -> None:
         """Asks Helm, and counts what came of it."""
         began, kind = self._clock.elapsed(), self._watch.kind
-        result = "gone"
+        result, key = "gone", Key(order.namespace, order.release)
+        self._acting.add(key)
         try:
             await self._parts.helm.carry_out(order)
             result = "succeeded"
@@ -375,20 +402,14 @@ class ChartLoop:
             result = "failed"
             raise
         finally:
+            self._acting.discard(key)
             self._parts.metrics.acted(kind, order.verb, result, seconds=self._clock.elapsed() - began)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    async def _failed(self, revisions: Sequence[Revision]) -> Stored | None:
-        """The last attempt of ours that failed; None where none did."""
-        found = next(
-            (each for each in reversed(revisions) if each.ours and each.status in {FAILED, "uninstalled"}), None
-        )
-        return None if found is None else await self._storage.read(found)
-
-    async def _foreign_chart(self, revision: Revision) -> str:
+    def _foreign_chart(self, revision: Revision) -> str:
         """Why a release that somebody else made cannot be taken over; empty where it can."""
-        stored = await self._storage.read(revision)
+        stored = content_of(revision)
         if stored.chart_name in {"", self._watch.chart_name}:
             return ""
         return (
@@ -437,6 +458,12 @@ def _requested(task: Task, revisions: Sequence[Revision]) -> bool:
     """Whether somebody asked for another attempt since the last one."""
     last = next((each for each in reversed(revisions) if each.ours), None)
     return bool(task.retry) and (last is None or last.retry != task.retry)
+
+
+def _failed(revisions: Sequence[Revision]) -> Stored | None:
+    """The last attempt of ours that failed; None where none did."""
+    found = next((each for each in reversed(revisions) if each.ours and each.status in {FAILED, "uninstalled"}), None)
+    return None if found is None else content_of(found)
 
 
 def _last_policy(watch: Watch, obj: ChartObject) -> Policy:

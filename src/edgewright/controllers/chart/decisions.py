@@ -27,6 +27,8 @@ FIRST_RETRY: Final = 10.0
 MAX_RETRY: Final = 600.0
 FOREIGN_PATIENCE: Final = 300.0
 """So long somebody else's action on a release may be under way before it counts as left behind."""
+FOREIGN_LOOK: Final = 5.0
+"""So often it is looked whether it has ended: its end changes nothing that is watched."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def _of_locked(history: Sequence[Revision], now: float) -> Step:
     if newest.ours or rolled_back(history):
         return Unlock(newest)
     left = newest.modified + FOREIGN_PATIENCE - now
-    return Wait(min(left, FOREIGN_PATIENCE), f"another Helm action is {newest.status}") if left > 0 else Unlock(newest)
+    return Wait(min(left, FOREIGN_LOOK), f"another Helm action is {newest.status}") if left > 0 else Unlock(newest)
 
 
 def _difference(wanted: Wanted, newest: Revision) -> str:

@@ -1,17 +1,19 @@
 """The objects that belong to releases: watched, compared with what was applied, put right, and asked whether ready.
 
 `controller` calls `tend` in every pass over a settled release. An object that did not change since it was last compared
-costs nothing. A foreign change is found by a dry run on the server and, where the policy is to correct, taken back by
-applying the stored manifest again; what is missing is reported, for only Helm makes objects. The content of Secrets is
-neither watched nor compared.
+costs nothing and wakes nobody. A foreign change is found by a dry run on the server and, where the policy is to
+correct, taken back by applying the stored manifest again; what is missing is reported, for only Helm makes objects.
+The content of Secrets is neither watched nor compared.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from edgewright.controllers.chart import drift, readiness
 from edgewright.controllers.chart.discovery import Discovery
@@ -81,7 +83,16 @@ class _Place:
     part: Part
 
 
-_Found: TypeAlias = Literal["same", "corrected", "drifted", "missing"]
+_Found: TypeAlias = Literal["same", "corrected", "drifted"]
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """An object as it was when it was last compared, by which policy, and why it was not ready."""
+
+    signature: Signature
+    policy: Policy
+    problem: str | None
 
 
 @dataclass
@@ -128,7 +139,7 @@ class Dependents:
         self._caches: dict[Kind, Cache[Dependent]] = {}
         self._new: asyncio.Queue[Cache[Dependent]] = asyncio.Queue()
         self._hearers: list[Heard] = []
-        self._compared: dict[tuple[Kind, Key], tuple[Signature, Policy]] = {}
+        self._judged: dict[tuple[Kind, Key], _Judged] = {}
         self._drifted: dict[tuple[Kind, Key], str] = {}
         self._fights: dict[tuple[Kind, Key], _Fight] = {}
 
@@ -172,43 +183,44 @@ class Dependents:
         if not cache.synced and seen is None:
             tally.unknown = tally.unknown or cache.problem is None or "not been listed" in cache.problem
             return
-        if seen is None or self._compared.get((kind, key)) != (signature(seen.metadata), _judged_by(policy)):
+        judged = self._judged.get((kind, key))
+        problem = None if seen is None else _problem(kind, seen)
+        same = judged is not None and judged.policy == _judged_by(policy)
+        if seen is None or judged is None or not same or judged.signature != signature(seen.metadata):
             pause = self._pause(kind, key)
             if pause > 0:
                 tally.wait = max(tally.wait, pause)
+                tally.unknown = tally.unknown or seen is None
             else:
-                found = await self._compare(place, held, owner, policy)
-                if found == "missing":
+                try:
+                    found, live = await self._compare(place, held, owner, policy, seen)
+                except NotFound:
                     tally.missing.append(str(part))
                     return
                 tally.corrected += [str(part)] if found == "corrected" else []
+                problem = _problem_of(kind, live)
+                self._judged[kind, key] = _Judged(signature(_metadata(live)), _judged_by(policy), problem)
+        elif judged.problem != problem:
+            self._judged[kind, key] = replace(judged, problem=problem)
         if (kind, key) in self._drifted:
             tally.drifted.append(self._drifted[kind, key])
-        if seen is None:
-            tally.unknown = True
-        elif isinstance(seen, Workload) and (why := _problem(kind, seen)) is not None:
-            tally.unready.append(f"{part}: {why}")
+        if problem is not None:
+            tally.unready.append(f"{part}: {problem}")
 
-    async def _compare(self, place: _Place, held: Held, owner: ChartObject, policy: Policy) -> _Found:
-        """Makes one object what was applied, or says that it is not, and makes its owner known."""
-        kind, key, part = place.kind, place.key, place.part
-        found: _Found = "same"
-        try:
-            live = await self._client.raw(kind).get(key)
-        except NotFound:
-            return "missing"
-        self._drifted.pop((kind, key), None)
-        if not live["metadata"].get("deletionTimestamp"):
-            if policy.drift != "off" and not drift.left_alone(live):
-                wanted = as_applied(part, release=held.release, namespace=held.namespace, target=key.namespace)
-                mine = drift.with_ignored(wanted, live, policy.ignored)
-                found, live = await self._judge(place, held, live, mine, correct=policy.drift == "correct")
-            owned = await self._own(place, live, owner)
-            if drift.content(owned) != drift.content(live):  # somebody changed it in this very moment: look again
-                return await self._compare(place, held, owner, policy)
-            live = owned
-        self._compared[kind, key] = (signature(_metadata(live)), _judged_by(policy))
-        return found
+    async def _compare(
+        self, place: _Place, held: Held, owner: ChartObject, policy: Policy, seen: Dependent | None
+    ) -> tuple[_Found, RawObject]:
+        """Makes one object's owner known, and makes it what was applied, or says that it is not."""
+        key = place.key
+        live = await self._owned(place, owner, seen)
+        self._drifted.pop((place.kind, key), None)
+        if live["metadata"].get("deletionTimestamp") or policy.drift == "off" or drift.left_alone(live):
+            return "same", live
+        wanted = as_applied(place.part, release=held.release, namespace=held.namespace, target=key.namespace)
+        mine = drift.with_ignored(wanted, live, policy.ignored)
+        if drift.surely_same(mine, live, manager=HELM):
+            return "same", live
+        return await self._judge(place, held, live, mine, correct=policy.drift == "correct")
 
     async def _judge(
         self, place: _Place, held: Held, live: RawObject, wanted: RawObject, *, correct: bool
@@ -228,18 +240,22 @@ class Dependents:
         _log.info("Corrected drift", kind=kind.kind, object=key, release=held.release, fields=paths[:_MAX_PATHS])
         return "corrected", live
 
-    async def _own(self, place: _Place, live: RawObject, owner: ChartObject) -> RawObject:
+    async def _owned(self, place: _Place, owner: ChartObject, seen: Dependent | None) -> RawObject:
+        """An object as it is, with its owner named: one request where the cache has it, for a write answers too."""
+        if seen is not None and _wants_owner(place, seen.metadata, owner):
+            return await self._own(place, seen.metadata.uid, owner)
+        live = await self._client.raw(place.kind).get(place.key)
+        if _wants_owner(place, metadata := _metadata(live), owner):
+            return await self._own(place, metadata.uid, owner)
+        return live
+
+    async def _own(self, place: _Place, uid: str, owner: ChartObject) -> RawObject:
         """Names the owner on an object, as a second field manager: Helm's own applies leave it alone."""
         kind, key = place.kind, place.key
-        if place.part.kept or key.namespace != owner.metadata.namespace or not owner.kind.namespaced:
-            return live
-        owners = live["metadata"].get("ownerReferences") or ()
-        if any(each.get("uid") == owner.metadata.uid or each.get("controller") for each in owners):
-            return live
         metadata = {
             "name": key.name,
             "namespace": key.namespace,
-            "uid": live["metadata"]["uid"],
+            "uid": uid,
             "ownerReferences": [owner_reference(owner).to_raw()],
         }
         return await self._client.raw(kind).apply(
@@ -263,9 +279,12 @@ class Dependents:
         return cache
 
     def _on_change(self, change: Change[Dependent]) -> None:
+        place = (change.latest.kind, change.latest.key)
         if change.new is None:
-            self._compared.pop((change.latest.kind, change.latest.key), None)
-            self._drifted.pop((change.latest.kind, change.latest.key), None)
+            self._judged.pop(place, None)
+            self._drifted.pop(place, None)
+        elif (judged := self._judged.get(place)) is not None and _as_judged(judged, change.new):
+            return  # a write of our own, or nothing that anybody would be told of
         states = [each for each in (change.old, change.new) if each is not None]
         for release in {found for each in states if (found := release_of(each)) is not None}:
             for heard in self._hearers:
@@ -301,15 +320,20 @@ def signature(metadata: ObjectMeta) -> Signature:
 
 
 def _metadata(live: RawObject) -> ObjectMeta:
-    metadata = live["metadata"]
-    return ObjectMeta(
-        uid=metadata["uid"],
-        resource_version=metadata.get("resourceVersion", ""),
-        generation=metadata.get("generation", 0),
-        labels=metadata.get("labels") or {},
-        annotations=metadata.get("annotations") or {},
-        deletion_timestamp=metadata.get("deletionTimestamp"),
-    )
+    return msgspec.convert(live["metadata"], ObjectMeta)
+
+
+def _wants_owner(place: _Place, metadata: ObjectMeta, owner: ChartObject) -> bool:
+    """Whether an object is to name its owner, and names neither it nor another that controls it."""
+    if place.part.kept or place.key.namespace != owner.metadata.namespace or not owner.kind.namespaced:
+        return False
+    known = any(each.uid == owner.metadata.uid or each.controller for each in metadata.owner_references)
+    return metadata.deletion_timestamp is None and not known
+
+
+def _as_judged(judged: _Judged, seen: Dependent) -> bool:
+    """Whether an object is as it was when it was last compared, and as ready."""
+    return judged.signature == signature(seen.metadata) and judged.problem == _problem(seen.kind, seen)
 
 
 def _judged_by(policy: Policy) -> Policy:
@@ -317,7 +341,16 @@ def _judged_by(policy: Policy) -> Policy:
     return Policy(drift=policy.drift, ignored=policy.ignored)
 
 
-def _problem(kind: Kind, seen: Workload) -> str | None:
+def _problem(kind: Kind, seen: Dependent) -> str | None:
+    if not isinstance(seen, Workload):
+        return None
     return readiness.problem(
         kind.group, kind.kind, generation=seen.metadata.generation, spec=seen.spec, status=seen.status
+    )
+
+
+def _problem_of(kind: Kind, live: RawObject) -> str | None:
+    generation = live["metadata"].get("generation", 0)
+    return readiness.problem(
+        kind.group, kind.kind, generation=generation, spec=live.get("spec"), status=live.get("status")
     )

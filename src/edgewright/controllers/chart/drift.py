@@ -7,6 +7,7 @@ that the chart sets can drift: what others add is theirs.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -86,6 +87,55 @@ def changed_paths(live: RawObject, applied: RawObject) -> tuple[str, ...]:
         if len(found) == MAX_PATHS:
             break
     return tuple(found)
+
+
+def surely_same(wanted: RawObject, live: RawObject, *, manager: str) -> bool:
+    """Whether applying would change nothing for certain; where this says no, only a dry run can tell.
+
+    All that is wanted is there as it is written, and what the manager applied last holds nothing else: so nothing would
+    be changed, and nothing taken away. A value that the server writes in another way is not found the same here.
+    """
+    applied = [
+        each.get("fieldsV1") or {}
+        for each in live["metadata"].get("managedFields") or ()
+        if each.get("manager") == manager and each.get("operation") == "Apply" and not each.get("subresource")
+    ]
+    return bool(applied) and _holds(live, wanted) and all(_covers(wanted, each) for each in applied)
+
+
+def _holds(live: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        return isinstance(live, Mapping) and all(
+            key in live and _holds(live[key], value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return isinstance(live, list) and len(live) == len(wanted) and all(map(_holds, live, wanted))
+    return wanted is not None and type(live) is type(wanted) and bool(live == wanted)
+
+
+def _covers(wanted: Any, fields: Mapping[str, Any]) -> bool:
+    """Whether every field of a set, as the server writes them, is in what is wanted."""
+    for step, below in fields.items():
+        if step == ".":
+            continue
+        found = _at(wanted, step)
+        if len(found) != 1 or not _covers(found[0], below):
+            return False
+    return True
+
+
+def _at(wanted: Any, step: str) -> list[Any]:
+    """What a step of the server's leads to: a field by its name, or an item of a list by its keys or its value."""
+    how, _, name = step.partition(":")
+    if how == "f":
+        return [wanted[name]] if isinstance(wanted, Mapping) and name in wanted else []
+    items = wanted if isinstance(wanted, list) else []
+    if how == "v":
+        return [each for each in items if each == json.loads(name)][:1]
+    if how == "k":  # a key that is not written has its default
+        keys = json.loads(name).items()
+        return [each for each in items if isinstance(each, Mapping) and all(each.get(k, v) == v for k, v in keys)]
+    return []
 
 
 def content(obj: RawObject) -> RawObject:

@@ -47,9 +47,11 @@ _INTERRUPTED_MARK: Final = "interrupted"
 
 
 class ReleaseSecret(Resource, frozen=True, kw_only=True):
-    """What Helm stores of a revision, without its content."""
+    """What Helm stores of a revision; its content stays as it came, until somebody asks for it."""
 
     kind: ClassVar[Kind] = Kind(group="", version="v1", kind="Secret", plural="secrets")
+
+    data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,8 @@ class Revision:
     modified: float = 0.0
     """When Helm wrote it last, in seconds since 1970; 0 where it does not say."""
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    data: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"{}"), repr=False, compare=False)
+    """The data of its Secret, as it came."""
 
     @property
     def key(self) -> Key:
@@ -190,6 +194,7 @@ def history(secrets: Iterable[ReleaseSecret]) -> tuple[Revision, ...]:
                 retry=labels.get(RETRY_LABEL, ""),
                 modified=float(time) if time.isdecimal() else 0.0,
                 metadata=each.metadata,
+                data=each.data,
             )
         )
     return tuple(sorted(found, key=lambda revision: revision.version))
@@ -212,6 +217,11 @@ def read_content(secret: RawObject) -> Stored:
             each.name: each.last_run.phase for each in content.hooks or () if _TESTS.intersection(each.events or ())
         },
     )
+
+
+def content_of(revision: Revision) -> Stored:
+    """The content of a revision, as it was listed."""
+    return read_content({"metadata": {"name": revision.key.name}, "data": msgspec.json.decode(revision.data)})
 
 
 def marked_failed(secret: RawObject) -> RawObject:

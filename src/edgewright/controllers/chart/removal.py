@@ -46,7 +46,7 @@ class Removal:
             _log.info("Uninstalled release", release=name)
         if not wait:
             return ()
-        _, held = await self._storage.content(obj.key, newest)
+        _, held = self._storage.content(obj.key, newest)
         left = await self._left(obj, held.parts, release=name)
         if left:
             _log.info("Uninstall wait: Waiting until all resources are deleted", release=name, left=left[:5])

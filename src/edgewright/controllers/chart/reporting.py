@@ -23,7 +23,7 @@ from edgewright.controllers.chart.watches import Watch
 from edgewright.runtime import logs
 from edgewright.runtime.client import Api
 from edgewright.runtime.clock import Clock
-from edgewright.runtime.conditions import find
+from edgewright.runtime.conditions import find, remove
 from edgewright.runtime.controller import Result, requeue_after
 from edgewright.runtime.events import Recorder
 from edgewright.runtime.objects import Key
@@ -166,7 +166,8 @@ class Reporting:
         if status == obj.status:
             return obj
         written = await self._api.write_status(obj, status)
-        self._recorder.record_transitions(obj, obj.status.conditions, status.conditions, bad=shown.BAD)
+        told = remove(status.conditions, shown.INITIALIZED)  # which says nothing that the others do not
+        self._recorder.record_transitions(obj, obj.status.conditions, told, bad=shown.BAD)
         return written
 
 

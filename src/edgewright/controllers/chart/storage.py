@@ -20,9 +20,9 @@ from edgewright.controllers.chart.releases import (
     ReleaseSecret,
     Revision,
     Stored,
+    content_of,
     history,
     marked_failed,
-    read_content,
     release_name,
     selector,
     written_again,
@@ -52,17 +52,13 @@ class Storage:
         found = await self._secrets.list(key.namespace, labels=selector(release_name(key.name)))
         return history(found.items)
 
-    async def read(self, revision: Revision) -> Stored:
-        """The content of a revision, as it is now."""
-        return read_content(await self._raw.get(revision.key))
-
-    async def content(self, key: Key, revision: Revision) -> tuple[Stored, Held]:
+    def content(self, key: Key, revision: Revision) -> tuple[Stored, Held]:
         """What a revision of an object's release consists of, read once while there is room for it."""
         mark = f"{revision.metadata.uid} {revision.metadata.resource_version}"
         known = self._contents.get(key)
         if known is None or known[0] != mark:
             self.forget(key)
-            stored = await self.read(revision)
+            stored = content_of(revision)
             held = Held(key.namespace, release_name(key.name), revision.version, parts(stored.manifest))
             known = self._contents[key] = (mark, stored, held)
             self._kept += len(stored.manifest)

@@ -154,6 +154,7 @@ class Terminated(Struct, frozen=True, gc=False, kw_only=True):
     """How a container ended."""
 
     exit_code: int = 0
+    finished_at: datetime | None = None
 
 
 class ContainerState(Struct, frozen=True, gc=False, kw_only=True):

@@ -6,6 +6,7 @@ labels and applies the objects. It can be told to refuse, to fail, or to die in 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
@@ -87,6 +88,8 @@ class FakeHelm:
     tests: dict[str, str] = field(default_factory=dict)
     """The tests of the chart, and how each ends."""
     trials: list[Order] = field(default_factory=list)
+    held: asyncio.Event | None = None
+    """Orders end when this is set."""
 
     async def trial(self, order: Order) -> Trial:
         """What an install would make."""
@@ -99,6 +102,8 @@ class FakeHelm:
     async def carry_out(self, order: Order) -> None:
         """Does it, as the mood of the moment has it."""
         self.orders.append(order)
+        if self.held is not None:
+            await self.held.wait()
         mood = self.moods.pop(0) if self.moods else "well"
         if mood == "refuses":
             raise HelmError("execution error at (shop/templates/a.yaml:1:1): greeting is required")

@@ -6,6 +6,7 @@ import pytest
 
 from edgewright.controllers.chart.decisions import (
     FIRST_RETRY,
+    FOREIGN_LOOK,
     FOREIGN_PATIENCE,
     MAX_RETRY,
     Adopt,
@@ -58,7 +59,8 @@ ONCE = "the release failed once and is tried again"
         ([revision(1, "deployed", chart="old")], NOW, Upgrade(2, "the chart changed")),
         ([revision(7, "deployed", mark="")], NOW, Upgrade(8, "the last revision was made by somebody else")),
         ([DEPLOYED, PENDING], NOW, Unlock(PENDING)),
-        ([DEPLOYED, FOREIGN], NOW + 10, Wait(FOREIGN_PATIENCE - 10, "another Helm action is pending-upgrade")),
+        ([DEPLOYED, FOREIGN], NOW + 10, Wait(FOREIGN_LOOK, "another Helm action is pending-upgrade")),
+        ([DEPLOYED, FOREIGN], NOW + FOREIGN_PATIENCE - 1, Wait(1, "another Helm action is pending-upgrade")),
         ([DEPLOYED, FOREIGN], NOW + FOREIGN_PATIENCE, Unlock(FOREIGN)),
         ([revision(1, "failed", mark="interrupted")], NOW, Upgrade(2, "the last action was cut short")),
         ([revision(1, "uninstalling")], NOW, Purge()),

@@ -15,6 +15,7 @@ from edgewright.controllers.chart.manifests import Part, TypeName, parts
 from edgewright.controllers.chart.objects import Dependent, chart_kind, dependent_kind
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.objects import Key, ObjectMeta
+from tests.harness.waiting import wait_until_async
 from tests.unit.controllers.chart.charts import CONFIG_MAP
 from tests.unit.controllers.chart.stage import SHOP, Stage, staged
 from tests.unit.runtime.fakeserver import running
@@ -40,10 +41,10 @@ def metadata(**fields: Any) -> ObjectMeta:
     return ObjectMeta(uid="u", **fields)
 
 
-async def apply(stage: Stage, greeting: str) -> None:
+async def apply(stage: Stage, greeting: str, name: str = "a") -> None:
     """Somebody edits the object, or Helm made it."""
-    marks = {"meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": "default"}
-    names = {"name": "a", "namespace": "default", "annotations": marks}
+    marks = {"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": "default"}
+    names: dict[str, Any] = {"name": name, "namespace": "default", "annotations": marks}
     names["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": names, "data": {"greeting": greeting}}
     await stage.client.raw(CONFIG_MAP).apply(body, manager="helm", force=True)
@@ -101,6 +102,31 @@ async def test_a_change_between_the_look_and_the_owners_mark_is_not_missed(
                 await asyncio.sleep(0.01)
                 health = await dependents.tend(held, owner)
             assert await stage.greeting() == "hello"
+
+
+async def test_what_we_write_ourselves_wakes_nobody(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        dependents = Dependents(stage.client, Discovery(stage.client), namespaces=(), clock=SystemClock())
+        owner = stage.client.of(chart_kind(SHOP)).decode(msgspec.json.encode(await stage.create()))
+        held = Held("default", "a", 1, parts(MANIFEST))
+        heard: list[Key] = []
+        dependents.on_change(heard.append)
+
+        async def watched() -> bool:
+            await dependents.tend(held, owner)  # with the first look it begins to watch
+            return bool(heard)
+
+        await apply(stage, "hello", name="first")
+        async with running(dependents.run()):
+            await wait_until_async(watched, what="the kind is watched")
+            await apply(stage, "hello")
+            assert not (await dependents.tend(held, owner)).missing
+            heard.clear()
+            await apply(stage, "hello", name="later")
+            await wait_until_async(lambda: Key("default", "later") in heard, what="what came later is heard")
+            assert Key("default", "a") not in heard
+            await apply(stage, "foreign")
+            await wait_until_async(lambda: Key("default", "a") in heard, what="what others write is heard")
 
 
 async def test_a_kind_that_is_not_served_is_named_and_secrets_are_left_alone(tmp_path: Path) -> None:

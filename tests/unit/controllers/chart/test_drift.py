@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.controllers.chart.drift import changed_paths, left_alone, scaled_by_others, with_ignored
+from edgewright.controllers.chart.drift import changed_paths, left_alone, scaled_by_others, surely_same, with_ignored
 from edgewright.controllers.chart.policy import Ignored
 
 HPA = {"manager": "kube-controller-manager", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
@@ -60,6 +60,47 @@ def test_the_changed_fields_are_named() -> None:
     assert changed_paths(live, applied) == ("/metadata/labels/a~1b", "/metadata/labels/more", "/spec/replicas")
     assert changed_paths(live, {**live, "status": {"x": 1}}) == ()
     assert changed_paths({**live, "spec": {"a": [1]}}, {**live, "spec": {"a": [1, 2]}}) == ("/spec/a",)
+
+
+PORT = 'k:{"port":80,"protocol":"TCP"}'
+FIELDS: dict[str, Any] = {"f:spec": {"f:ports": {PORT: {".": {}, "f:port": {}}}, "f:tags": {'v:"a"': {}}}}
+
+
+def service(fields: dict[str, Any] | None = None, *, by: str = "helm", **spec: Any) -> dict[str, Any]:
+    """A Service as the server has it."""
+    managed = {"manager": by, "operation": "Apply", "fieldsV1": FIELDS if fields is None else fields}
+    ports = [{"port": 80, "protocol": "TCP"}]
+    return {"metadata": {"managedFields": [managed]}, "spec": {"clusterIP": "x", "ports": ports, "tags": ["a"], **spec}}
+
+
+WANTED = {"spec": {"ports": [{"port": 80}], "tags": ["a"]}}
+
+
+def test_what_is_there_as_it_was_applied_needs_no_dry_run() -> None:
+    assert surely_same(WANTED, service(), manager="helm")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live"),
+    [
+        (WANTED, service(ports=[{"port": 81}])),
+        (WANTED, service(ports=[])),
+        (WANTED, service(ports=[{"port": True}])),
+        (WANTED, service(tags={"a": "b"})),
+        (WANTED, service(ports="x")),
+        ({"spec": {"ports": [{"port": 1}]}}, service({}, ports=[{"port": True}])),
+        ({"spec": {"clusterIP": None}}, service({}, clusterIP=None)),
+        (WANTED, service(by="kubectl")),
+        (WANTED, service({"f:spec": {"f:clusterIP": {}}})),
+        (WANTED, service({"f:spec": {"f:tags": {'v:"b"': {}}}})),
+        (WANTED, service({"f:spec": {"f:ports": {'k:{"port":81}': {}}}})),
+        (WANTED, service({"f:spec": {"f:ports": {"i:0": {}}}})),
+        (WANTED, service({"f:spec": {"f:ports": {PORT: {"f:port": {}, "f:name": {}}}}})),
+        (WANTED, {"metadata": {}, "spec": WANTED["spec"]}),
+    ],
+)
+def test_whatever_may_have_changed_needs_a_dry_run(wanted: dict[str, Any], live: dict[str, Any]) -> None:
+    assert not surely_same(wanted, live, manager="helm")
 
 
 def test_an_object_may_be_marked_to_be_left_alone() -> None:

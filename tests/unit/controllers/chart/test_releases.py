@@ -20,7 +20,7 @@ from tests.unit.controllers.chart.charts import release_secret
 
 
 def decoded(raw: RawObject) -> ReleaseSecret:
-    return msgspec.convert(raw, ReleaseSecret)
+    return msgspec.json.decode(msgspec.json.encode(raw), type=ReleaseSecret)  # as it comes from a server
 
 
 def test_the_history_is_oldest_first_and_leaves_out_what_is_no_revision() -> None:

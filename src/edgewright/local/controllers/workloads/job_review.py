@@ -97,6 +97,12 @@ def failures_of(pod: Pod) -> int:
     return int(said) if said.isdecimal() else 0
 
 
+def tries_of(pod: Pod) -> int:
+    """How often the index of a Pod that failed has been tried, with those that do not count."""
+    ignored = pod.metadata.annotations.get(IGNORED, "")
+    return 1 + failures_of(pod) + (int(ignored) if ignored.isdecimal() else 0)
+
+
 def written(indexes: Collection[int]) -> str:
     """Indexes as a status lists them: `0,2-4`."""
     parts: list[str] = []

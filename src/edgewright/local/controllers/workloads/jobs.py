@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,6 +18,7 @@ from edgewright.local.builtin.job import JOB_NAME
 from edgewright.local.controllers.resources import Pod
 from edgewright.local.controllers.workloads import names, readiness
 from edgewright.local.controllers.workloads import pods as podwork
+from edgewright.local.controllers.workloads.job_backoff import Failures, counted, finished_at
 from edgewright.local.controllers.workloads.job_review import (
     FAILURE_TARGET,
     FAILURES,
@@ -33,6 +33,7 @@ from edgewright.local.controllers.workloads.job_review import (
     is_indexed,
     review,
     seconds_left,
+    tries_of,
     written,
 )
 from edgewright.local.controllers.workloads.kinds import Job, JobCondition, JobStatus, UncountedPods
@@ -55,7 +56,6 @@ from edgewright.runtime.predicates import anything
 
 OURS: Final = "kubernetes.io/job-controller"
 BURST: Final = 500
-_FIRST_DELAY, _MAX_DELAY = 10.0, 600.0
 _MAX_UNCOUNTED: Final = 500
 _BY_JOB: Final = "tracked Pods of a Job"
 
@@ -143,21 +143,6 @@ def _with_index(container: RawObject) -> RawObject:
     return {**container, "env": [*known, variable]}
 
 
-@dataclass
-class _Failures:
-    """How often in a row Pods of a Job failed, and when the last one did."""
-
-    count: int = 0
-    last: float = 0.0
-
-    def wait(self, now: float) -> float:
-        """How long nothing new is tried."""
-        if not self.count:
-            return 0.0
-        delay = min(_MAX_DELAY, _FIRST_DELAY * float(2 ** min(self.count - 1, 16)))
-        return max(0.0, self.last + delay - now)
-
-
 def add(manager: Manager, *, clock: Clock) -> Recorder:
     """Registers the controller; what is returned sends its Events."""
     recorder = Recorder(manager.client, "job-controller", clock=clock)
@@ -183,8 +168,8 @@ class _Jobs:
         self._pods = self._work.pods
         self._pods.add_index(_BY_JOB, _job_of)
         self._released: set[str] = set()  # uids of Pods whose finalizer has gone, and the cache does not know it yet
-        self._failures: dict[str, _Failures] = {}  # by uid
-        self._seen_failed: dict[str, set[str]] = {}
+        self._failures: dict[str, Failures] = {}  # by uid
+        self._seen_ended: dict[str, set[str]] = {}
         self._wrote: dict[Key, int] = {}  # the version that our last write made
         self._pods.subscribe(self._seen)
 
@@ -241,13 +226,18 @@ class _Jobs:
         indexes = missing(job, found)
         if not indexes:
             return None
+        waits = self._waits(job, found, indexes)
+        due = [index for index, wait in zip(indexes, waits, strict=True) if not wait]
+        await self._work.make(job, [body(job, index, names.suffix(), found.kept.get(index or 0)) for index in due])
+        return min((wait for wait in waits if wait), default=None)
+
+    def _waits(self, job: Job, found: Review, indexes: Sequence[int | None]) -> list[float]:
+        """How long each of the missing Pods is waited with: all alike, unless each index has failures of its own."""
+        now = self._clock.now().timestamp()
         if job.spec.backoff_limit_per_index is None:
-            wait = self._failures.get(job.metadata.uid, _Failures()).wait(self._clock.elapsed())
-            if wait > 0:
-                return wait
-        bodies = [body(job, index, names.suffix(), found.kept.get(index or 0)) for index in indexes]
-        await self._work.make(job, bodies)
-        return None
+            return [self._failures.get(job.metadata.uid, Failures()).left(now)] * len(indexes)
+        before = [found.kept.get(index or 0) for index in indexes]
+        return [0.0 if pod is None else Failures(tries_of(pod), finished_at(pod)).left(now) for pod in before]
 
     async def _delete(self, job: Job, found: Review, pods: list[Pod]) -> None:
         await self._work.delete(job, pods)
@@ -257,15 +247,11 @@ class _Jobs:
     def _count_failures(self, job: Job, found: Review) -> None:
         """Failures in a row make the next try wait longer; a success ends the row."""
         uid = job.metadata.uid
-        known = self._seen_failed.setdefault(uid, set())
-        fresh = {pod.metadata.uid for pod in found.failed} - known
-        known |= fresh
-        record = self._failures.setdefault(uid, _Failures())
-        if found.succeeded:
-            record.count = 0
-        if fresh:
-            record.count += len(fresh)
-            record.last = self._clock.elapsed()
+        known = self._seen_ended.setdefault(uid, set())
+        succeeded = [pod for pod in found.succeeded if pod.metadata.uid not in known]
+        failed = [pod for pod in found.failed if pod.metadata.uid not in known]
+        known.update(_uids((*succeeded, *failed)))
+        self._failures[uid] = counted(self._failures.get(uid, Failures()), succeeded, failed)
 
     async def _count(self, job: Job, found: Review) -> None:
         """Notes who has ended, takes their finalizers, and counts them."""
@@ -370,7 +356,7 @@ class _Jobs:
 
     async def _finished(self, job: Job) -> Result:
         """What is left to do for a Job that is over: to let its last Pods go, and to remove it after its time."""
-        for known in (self._failures, self._seen_failed):
+        for known in (self._failures, self._seen_ended):
             known.pop(job.metadata.uid, None)
         await self._free(pod for pod in self._pods.by(_BY_JOB, job.key))
         ttl, ended = job.spec.ttl_seconds_after_finished, job.finished
