@@ -34,7 +34,7 @@ def left_by_pods(embedded: Embedded) -> set[str]:
         names = embedded.typed("podman", kind, "ls", *(["-a"] if kind == "container" else []), "--format", "{{.Name}}")
         found |= {f"{kind} {name}" for name in names.split()}
     node = embedded.data / "node"
-    return found | {str(path.relative_to(node)) for name in ("pods", "claims") for path in (node / name).glob("*")}
+    return found | {str(path.relative_to(node)) for name in ("pods", "claims") for path in (node / name).glob("**/*")}
 
 
 @pytest.mark.parametrize("title", CHARTS)
