@@ -9,7 +9,7 @@ import pytest
 
 from tests.edge.embedded import IMAGE, Embedded
 from tests.edge.machine import Machine
-from tests.public_charts.life import CHARTS, Site, live
+from tests.public_charts.life import Site, live
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,5 @@ def left_by_pods(embedded: Embedded) -> set[str]:
     return found | {str(path.relative_to(node)) for name in ("pods", "claims") for path in (node / name).glob("**/*")}
 
 
-@pytest.mark.parametrize("title", CHARTS)
-def test_a_chart_reaches_ready_is_upgraded_rolled_back_and_removed_without_a_trace(title: str, site: Site) -> None:
-    live(site, CHARTS[title])
+def test_charts_reach_ready_are_upgraded_rolled_back_and_removed_without_a_trace(site: Site) -> None:
+    live(site)

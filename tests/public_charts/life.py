@@ -81,7 +81,7 @@ class Site:
     def operator(self) -> Iterator[None]:
         """Has the kinds of all charts, and the operator that serves them, while the context lasts."""
         watches: list[Any] = []
-        for each in CHARTS.values():
+        for each in CHARTS:
             project = self._folder / each.kind.lower()
             project.mkdir()
             init = f"{EDGEWRIGHT} chart init --plugins helm --domain {DOMAIN} --helm-chart {each.chart}"
@@ -98,7 +98,7 @@ class Site:
             yield
         finally:
             operator.terminate()
-            for each in CHARTS.values():
+            for each in CHARTS:
                 self.kubectl("delete", "-k", str(self._folder / each.kind.lower() / "config" / "crd"))
 
 
@@ -110,6 +110,8 @@ class PublicChart:
     """A chart, two sets of values, and what shows which of them its release has."""
 
     kind: str
+    name: str
+    """That of its release."""
     chart: Path
     first: Callable[[Site], Values]
     second: Callable[[Site], Values]
@@ -122,64 +124,73 @@ class PublicChart:
     watch: Values = field(default_factory=dict)
     """What its entry in the watches file says besides."""
 
+    @property
+    def target(self) -> str:
+        """Its object as kubectl names it."""
+        return f"{self.kind.lower()}/{self.name}"
 
-def live(site: Site, chart: PublicChart) -> None:
-    """Installs a chart, upgrades its release, rolls it back and removes it; nothing of it is left."""
+
+def live(site: Site) -> None:
+    """Installs all charts, upgrades their releases, rolls them back and removes them; nothing of them is left."""
     before = site.traces()
-    target = f"{chart.kind.lower()}/shop"
-    stays = None
-    for revision, values in enumerate((chart.first(site), chart.second(site), None), start=1):
-        if values is None:
-            site.typed(EDGEWRIGHT, "chart", "rollback", target)
-        else:
-            site.kubectl("apply", "-f", "-", given=json.dumps(_object(chart.kind, values)))
-        _until_ready(site, target, revision)
-        expected = chart.as_second if revision == 2 else chart.as_first
-        wait_until(
-            lambda expected=expected: chart.shows(site) == expected,
-            what=f"{target} shows {expected!r}, and not {chart.shows(site)!r}",
-            timeout=LIMIT,
-            interval=0.2,
-        )
-        stays = stays or chart.stays(site)
-        assert chart.stays(site) == stays
-    history = [line.split()[0] for line in site.typed(EDGEWRIGHT, "chart", "history", target).splitlines()]
-    assert history[1:] == ["1", "2", "3"]
-    site.kubectl("delete", *target.split("/"), "--timeout=240s")
-    left: set[str] = set()
+    stays: dict[str, object] = {}
+    for revision in (1, 2, 3):
+        for each in CHARTS:
+            if revision == 3:
+                site.typed(EDGEWRIGHT, "chart", "rollback", each.target)
+            else:
+                values = each.first(site) if revision == 1 else each.second(site)
+                site.kubectl("apply", "-f", "-", given=json.dumps(_object(each, values)))
+        for each in CHARTS:
+            _until_ready(site, each, revision)
+            shown = each.as_second if revision == 2 else each.as_first
+            stays[each.kind] = _until_shown(site, each, (shown, stays.get(each.kind)))
+    for each in CHARTS:
+        history = site.typed(EDGEWRIGHT, "chart", "history", each.target).splitlines()[1:]
+        assert [line.split()[0] for line in history] == ["1", "2", "3"]
+        site.kubectl("delete", each.target, "--wait=false")
+    try:
+        wait_until(lambda: site.traces() <= before, what="nothing of them is left", timeout=LIMIT, interval=0.5)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {sorted(site.traces() - before)}") from None
 
-    def nothing_left() -> bool:
-        left.clear()
-        left.update(site.traces() - before)
-        return not left
+
+def _object(chart: PublicChart, values: Values) -> dict[str, Any]:
+    about = {"apiVersion": f"charts.{DOMAIN}/v1alpha1", "kind": chart.kind}
+    return {**about, "metadata": {"name": chart.name}, "spec": values}
+
+
+def _until_shown(site: Site, chart: PublicChart, expected: tuple[str, object]) -> object:
+    """Waits until people see of a release what they are to see; what stays of it, which may not be known before."""
+    shown, stays = expected
+    seen: list[object] = []
+
+    def right() -> bool:
+        try:
+            seen[:] = [chart.shows(site), chart.stays(site)]
+        except AssertionError as error:  # kubectl chose a Pod that goes
+            seen[:] = [str(error), None]
+        return seen[0] == shown and stays in {None, seen[1]}
 
     try:
-        wait_until(nothing_left, what="nothing of it is left", timeout=LIMIT, interval=0.5)
+        wait_until(right, what=f"{chart.target} shows {expected}", timeout=LIMIT, interval=0.2)
     except AssertionError as error:
-        raise AssertionError(f"{error}: {sorted(left)}") from None
+        raise AssertionError(f"{error}, and not {seen}") from None
+    return seen[1]
 
 
-def _object(kind: str, values: Values) -> dict[str, Any]:
-    return {
-        "apiVersion": f"charts.{DOMAIN}/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": "shop"},
-        "spec": values,
-    }
-
-
-def _until_ready(site: Site, target: str, revision: int) -> None:
+def _until_ready(site: Site, chart: PublicChart, revision: int) -> None:
     """Waits until a revision is released and all that belongs to it is ready."""
 
     def ready() -> bool:
-        status = site.get(*target.split("/")).get("status", {})
+        status = site.get(chart.target).get("status", {})
         conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
         return status.get("revision") == revision and conditions.get("Ready") == "True"
 
     try:
-        wait_until(ready, what=f"revision {revision} of {target} is ready", timeout=LIMIT, interval=0.2)
+        wait_until(ready, what=f"revision {revision} of {chart.target} is ready", timeout=LIMIT, interval=0.2)
     except AssertionError as error:
-        told = site.typed(EDGEWRIGHT, "chart", "why", target)
+        told = site.typed(EDGEWRIGHT, "chart", "why", chart.target)
         told += site.kubectl("get", "pods", "-o", "wide") + site.kubectl("get", "events")
         raise AssertionError(f"{error}\n{told}") from None
 
@@ -199,14 +210,10 @@ def _guestbook(**values: Any) -> Callable[[Site], Values]:
     }
 
 
-def _guests(site: Site) -> str:
-    """The page, and whether every Pod so far has signed in the volume."""
-    signed = site.kubectl("exec", "deployment/shop-guestbook", "--", "/bin/busybox", "head", "-n", "1", "/data/visits")
-    return f"{site.page('shop-guestbook').strip()} {signed.startswith('shop-guestbook-')}"
-
-
 def _first_guest(site: Site) -> str:
-    return site.kubectl("exec", "deployment/shop-guestbook", "--", "/bin/busybox", "head", "-n", "1", "/data/visits")
+    """The Pod that was the first to sign in the volume."""
+    look = ("/bin/busybox", "head", "-n", "1", "/data/visits")
+    return site.kubectl("exec", "deployment/guests-guestbook", "--", *look)
 
 
 def _ledger(**values: Any) -> Callable[[Site], Values]:
@@ -220,15 +227,15 @@ def _ledger(**values: Any) -> Callable[[Site], Values]:
 
 def _entry(site: Site) -> str:
     """How many replicas there are, and what the first of them wrote last."""
-    replicas = site.get("statefulset", "shop-ledger")["status"]["replicas"]
+    replicas = site.get("statefulset", "books-ledger")["status"]["replicas"]
     claims = site.get("persistentvolumeclaims", "-l", "app.kubernetes.io/name=ledger")["items"]
-    last = site.kubectl("exec", "shop-ledger-0", "--", "/bin/busybox", "tail", "-n", "1", "/store/ledger").strip()
+    last = site.kubectl("exec", "books-ledger-0", "--", "/bin/busybox", "tail", "-n", "1", "/store/ledger").strip()
     return f"{replicas} {len(claims)} {last}"
 
 
 def _password_and_first_entry(site: Site) -> tuple[str, str]:
     look = '/bin/busybox head -n 1 /store/ledger; echo "$STORE_PASSWORD"; /bin/busybox cat /secrets/password'
-    first, passed, mounted = site.kubectl("exec", "shop-ledger-0", "--", "/bin/sh", "-c", look).splitlines()
+    first, passed, mounted = site.kubectl("exec", "books-ledger-0", "--", "/bin/sh", "-c", look).splitlines()
     assert passed == mounted
     assert len(passed) == 24
     return passed, first
@@ -240,44 +247,48 @@ def _beacon(**values: Any) -> Callable[[Site], Values]:
 
 def _signal(site: Site) -> str:
     """What the agents say, how the chart's test ended, and what the subchart's Service answers where there is one."""
-    said = site.kubectl("logs", "daemonset/shop").strip()
-    conditions = {each["type"]: each["status"] for each in site.get("beacon", "shop")["status"]["conditions"]}
-    there = site.kubectl("get", "service", "shop-depot", "--ignore-not-found", "-o", "name")
-    return f"{said} {conditions.get('TestSuccess')} {site.page('shop-depot').strip() if there else 'no depot'}"
+    said = site.kubectl("logs", "daemonset/lamp").strip()
+    conditions = {each["type"]: each["status"] for each in site.get("beacon/lamp")["status"]["conditions"]}
+    there = site.kubectl("get", "service", "lamp-depot", "--ignore-not-found", "-o", "name")
+    return f"{said} {conditions.get('TestSuccess')} {site.page('lamp-depot').strip() if there else 'no depot'}"
 
 
-CHARTS: Final = {
-    "minimart": PublicChart(
+CHARTS: Final = (
+    PublicChart(
         kind="Minimart",
+        name="corner",
         chart=FOLDER.parent / "acceptance" / "minimart" / "chart",
         first=_minimart(replicaCount=2, greeting="welcome"),
         second=_minimart(replicaCount=1, greeting="good evening"),
-        shows=lambda site: site.page("shop"),
+        shows=lambda site: site.page("corner"),
         as_first="welcome\n",
         as_second="good evening\n",
     ),
-    "a web server with a volume": PublicChart(
+    PublicChart(
         kind="Guestbook",
+        name="guests",
         chart=FOLDER / "guestbook",
         first=_guestbook(page="welcome"),
         second=_guestbook(page="good evening", podAnnotations={"team": "edge"}),
-        shows=_guests,
-        as_first="welcome True",
-        as_second="good evening True",
+        shows=lambda site: site.page("guests-guestbook"),
+        as_first="welcome\n",
+        as_second="good evening\n",
         stays=_first_guest,
     ),
-    "a store with a password": PublicChart(
+    PublicChart(
         kind="Ledger",
+        name="books",
         chart=FOLDER / "ledger",
         first=_ledger(motto="first"),
         second=_ledger(motto="second", replicaCount=1),
         shows=_entry,
-        as_first="2 2 shop-ledger-0 first",
-        as_second="1 1 shop-ledger-0 second",
+        as_first="2 2 books-ledger-0 first",
+        as_second="1 1 books-ledger-0 second",
         stays=_password_and_first_entry,
     ),
-    "an agent with hooks and a subchart": PublicChart(
+    PublicChart(
         kind="Beacon",
+        name="lamp",
         chart=FOLDER / "beacon",
         first=_beacon(signal="one"),
         second=_beacon(signal="two", depot={"enabled": True}),
@@ -286,5 +297,4 @@ CHARTS: Final = {
         as_second="two True the depot",
         watch={"test": True},
     ),
-}
-"""By what they are."""
+)

@@ -232,8 +232,6 @@ def budget(name: str = "a", *, allowed: int, generation: int = 1, **spec: Any) -
     ]
 
 
-_HEALTHY = {"unhealthyPodEvictionPolicy": "IfHealthyBudget"}
-_ALWAYS = {"unhealthyPodEvictionPolicy": "AlwaysAllow"}
 EVICTIONS: dict[str, Exchange] = {
     "of a Pod without a budget": running(post(_EVICTION, eviction()), get(f"{PODS}/a")),
     "for nobody": running(post(f"{_EVICTION}?dryRun=All", eviction()), get(f"{PODS}/a")),
@@ -258,10 +256,10 @@ EVICTIONS: dict[str, Exchange] = {
     "of a Pod that has ended": running(*budget(allowed=0), post(_EVICTION, eviction()), phase="Succeeded"),
     "of a Pod that is not ready": running(*budget(allowed=0), post(_EVICTION, eviction()), ready="False"),
     "of a Pod that is not ready, which is always allowed": running(
-        *budget(allowed=0, **_ALWAYS), post(_EVICTION, eviction()), ready="False"
+        *budget(allowed=0, unhealthyPodEvictionPolicy="AlwaysAllow"), post(_EVICTION, eviction()), ready="False"
     ),
     "of a Pod that is not ready, where enough others are": running(
-        *budget(allowed=0, **_HEALTHY), post(_EVICTION, eviction()), ready="False"
+        *budget(allowed=0, unhealthyPodEvictionPolicy="IfHealthyBudget"), post(_EVICTION, eviction()), ready="False"
     ),
 }
 
