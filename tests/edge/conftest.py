@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.edge.embedded import CONTAINERFILE, IMAGE, Embedded
+from tests.edge.embedded import IMAGE, Embedded
 from tests.edge.machine import Machine, build, build_image, install
 from tests.edge.site import Site
 from tests.harness import LocalPlane
 from tests.harness.fixtures import run
 from tests.harness.processes import free_port
+from tests.public_charts.image import CONTAINERFILE
 
 
 @pytest.fixture(scope="session")

@@ -23,15 +23,6 @@ from tests.harness.processes import Process
 REGISTRY = "127.0.0.1:5000"
 IMAGE = f"{REGISTRY}/shop/minimart:1.0.0"
 """An image that only the registry has at first."""
-CONTAINERFILE = """\
-FROM scratch
-COPY busybox /bin/busybox
-COPY busybox /bin/sh
-ENV GREETING="from the image" PORT=3000
-WORKDIR /www
-CMD ["/bin/sh", "-c", "echo $GREETING > index.html; exec /bin/busybox httpd -f -p $PORT"]
-STOPSIGNAL SIGKILL
-"""
 EDGEWRIGHT = str(Path(sys.executable).with_name("edgewright"))
 
 

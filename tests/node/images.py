@@ -31,6 +31,7 @@ from tests.acceptance.flashjob_stage import checkout, container_tools
 from tests.e2e.registry import RealRegistry
 from tests.harness import programs as kubernetes
 from tests.node.layout import APPLICATION, DEVICE, FIRMWARE, SCALE, VERSIONS
+from tests.public_charts.image import CONTAINERFILE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MACHINE: Final = platform.machine()
@@ -46,11 +47,12 @@ IMAGES: Final = {
         "FROM scratch\nCOPY busybox /busybox\n"
         'ENTRYPOINT ["/busybox", "sh", "-c", "/busybox env; /busybox sleep ${SECONDS_TO_RUN:-1}; exit ${CODE:-3}"]\n'
     ),
+    "shop": CONTAINERFILE,
 }
 """What is built besides, by name."""
 _INPUTS: Final = (
     *("src", "images", "requirements", "hack", "charts", "config", "pyproject.toml", "deploy.mk", "tests/node"),
-    "tests/acceptance/minimart",
+    *("tests/acceptance/minimart", "tests/public_charts/image.py"),
 )
 _OUR_OWN: Final = {"images.py", "layout.py"}
 """What of this suite decides what is built."""

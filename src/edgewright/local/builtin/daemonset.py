@@ -33,6 +33,8 @@ class DaemonSetRules(workloads.WorkloadRules):
             workloads.fill(strategy, {"rollingUpdate": {}})
             workloads.fill(strategy["rollingUpdate"], {"maxUnavailable": 1, "maxSurge": 0})
         workloads.fill(spec, {"revisionHistoryLimit": 10})
+        if TEMPLATE_GENERATION not in (obj["metadata"].get("annotations") or {}):
+            _set_generation(obj, 0)  # from the first on, so that whoever writes the object is said to own it
 
     def prepare_create(self, obj: RawObject, write: Write) -> None:
         """The first generation of the template."""

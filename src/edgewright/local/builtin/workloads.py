@@ -111,8 +111,8 @@ def unselected(spec: RawObject, *, invalid_selector: str | None = None) -> list[
     selector = spec.get("selector")
     if selector is not None and labelselector.faults("", selector):
         return [] if invalid_selector is None else [invalid("spec.selector", selector, invalid_selector)]
-    labels = spec["template"]["metadata"].get("labels") or {}
-    if selector is not None and labelselector.selects(selector, labels):
+    labels = spec["template"]["metadata"].get("labels")
+    if selector is not None and labelselector.selects(selector, labels or {}):
         return []
     why = "`selector` does not match template `labels`"
     return [invalid("spec.template.metadata.labels", labels, why)]

@@ -11,6 +11,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterable, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -61,6 +62,9 @@ class ClaimFolders:
             key = Key(folder.parent.parent.name, folder.parent.name)
             if await self._volume(key) != folder.name:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                for empty in (folder.parent, folder.parent.parent):
+                    with suppress(OSError):  # it holds what is still claimed
+                        empty.rmdir()
 
     async def _volume(self, key: Key) -> str | None:
         """The volume of a claim, empty while it has none; None where there is no claim."""

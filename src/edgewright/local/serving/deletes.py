@@ -21,6 +21,10 @@ from edgewright.local.store import Changed, NotThere
 from edgewright.runtime.objects import Kind, RawObject
 
 _ATTEMPTS = 32
+_PRESERVED = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 _KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
@@ -29,6 +33,11 @@ class Deleted(NamedTuple):
 
     obj: RawObject
     gone: bool
+
+
+def warnings(served: Served, options: DeleteOptions) -> Sequence[str]:
+    """What whoever deletes objects of a kind may not have meant: Jobs alone leave their Pods where nothing is said."""
+    return [_PRESERVED] if served.rules.orphans and options.policy is None else []
 
 
 class Deletes:

@@ -72,7 +72,7 @@ class Evictions:
             return
         if len(budgets) > 1:
             why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-            raise Refusal(500, "InternalError", why)
+            raise Refusal(500, "", why)
         budget, status = budgets[0], budgets[0].get("status") or {}
         if not _is_ready(pod) and _lets_unhealthy_go(budget, status):
             return
@@ -124,7 +124,7 @@ def _taken(budget: RawObject, pod: RawObject, objects: Objects) -> RawObject:
     name, status = budget["metadata"]["name"], dict(budget.get("status") or {})
     observed, generation = status.get("observedGeneration") or 0, budget["metadata"].get("generation", 0)
     if observed < generation:
-        raise _too_many(f"The disruption budget {name} is still being processed by the server.")
+        raise _too_many(f"The disruption budget {name} is still being processed by the server.", again_in=10)
     disrupted = status.get("disruptedPods") or {}
     if not status.get("disruptionsAllowed"):
         healthy, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
@@ -135,27 +135,28 @@ def _taken(budget: RawObject, pod: RawObject, objects: Objects) -> RawObject:
     status["disruptionsAllowed"] -= 1
     status["disruptedPods"] = {**disrupted, pod["metadata"]["name"]: metadata.timestamp(objects.now)}
     if not status["disruptionsAllowed"]:
-        status["conditions"] = _insufficient(status.get("conditions") or [], generation, objects)
+        status["conditions"] = _insufficient(status.get("conditions") or [], observed, objects)
     budget["status"] = status
     return budget
 
 
 def _insufficient(conditions: list[RawObject], generation: int, objects: Objects) -> list[RawObject]:
-    return [
-        each
-        if each["type"] != "DisruptionAllowed"
-        else {
-            **each,
-            "status": "False",
-            "reason": "InsufficientPods",
-            "observedGeneration": generation,
-            "lastTransitionTime": metadata.timestamp(objects.now),
-        }
-        for each in conditions
-    ]
+    said = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+        "observedGeneration": generation,
+        "lastTransitionTime": metadata.timestamp(objects.now),
+    }
+    if not any(each["type"] == said["type"] for each in conditions):
+        return [*conditions, said]
+    return [said if each["type"] == said["type"] else each for each in conditions]
 
 
-def _too_many(why: str) -> Refusal:
-    details = {"causes": [{"reason": "DisruptionBudget", "message": why}], "retryAfterSeconds": 10}
+def _too_many(why: str, *, again_in: int = 0) -> Refusal:
+    details: RawObject = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
+    if again_in:
+        details["retryAfterSeconds"] = again_in
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     return Refusal(429, "TooManyRequests", message, details)

@@ -44,7 +44,7 @@ from edgewright.local.serving import (
 )
 from edgewright.local.serving.asked import attributes
 from edgewright.local.serving.bodies import Answer
-from edgewright.local.serving.deletes import Deletes
+from edgewright.local.serving.deletes import Deletes, warnings
 from edgewright.local.serving.evictions import Evictions
 from edgewright.local.serving.listener import Connection
 from edgewright.local.serving.objects import Objects
@@ -297,16 +297,17 @@ class Server:
         answer = self._negotiate(call, ())
         asked = options.delete_options(call.query, await self._optional(call))
         deleted = await self._deletes.delete(call.served, call.namespace, call.name, asked, user=call.user)
-        if not deleted.gone or call.served.rules.returns_deleted:
-            return _response(200, bodies.encode(deleted.obj, answer), answer)
-        return _response(200, bodies.encode(_success(call.served, deleted.obj), answer), answer)
+        told = deleted.gone and not call.served.rules.returns_deleted
+        body = _success(call.served, deleted.obj) if told else deleted.obj
+        return _response(200, bodies.encode(body, answer), answer, warnings(call.served, asked))
 
     async def _delete_all(self, call: Call) -> web.StreamResponse:
         answer = self._negotiate(call, ())
         asked = options.delete_options(call.query, await self._optional(call))
         found = await reads.page(self._objects, call.served, call.namespace, options.list_options(call.query))
         await self._deletes.delete_all(call.served, found.items, asked, user=call.user)
-        return _response(200, representations.many(self._objects, call.served, found, answer, call.query), answer)
+        body = representations.many(self._objects, call.served, found, answer, call.query)
+        return _response(200, body, answer, warnings(call.served, asked))
 
     # Parts of objects that are objects of another kind
 

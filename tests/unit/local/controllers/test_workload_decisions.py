@@ -10,8 +10,15 @@ import pytest
 
 from edgewright.local.controllers.resources import Node, Pod
 from edgewright.local.controllers.workloads import budgets, cron_jobs, daemon_sets, job_review, jobs, ordinals
-from edgewright.local.controllers.workloads.kinds import CronJob, DaemonSet, Job, PodDisruptionBudget, StatefulSet
-from edgewright.local.controllers.workloads.revisions import POD_HASH
+from edgewright.local.controllers.workloads.kinds import (
+    ControllerRevision,
+    CronJob,
+    DaemonSet,
+    Job,
+    PodDisruptionBudget,
+    StatefulSet,
+)
+from edgewright.local.controllers.workloads.revisions import POD_HASH, data_of, template_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -232,3 +239,15 @@ def test_a_budget_allows_what_is_above_the_limit(spec: Any, scale: int | None, w
     found = msgspec.convert({"metadata": about, "spec": spec}, PodDisruptionBudget)
     said = budgets.status(found, [pod(name) for name in "abc"], scale, NOW)
     assert (said.disruptions_allowed, said.current_healthy, said.desired_healthy, said.expected_pods) == wanted
+
+
+def test_a_revision_holds_a_template_with_its_fields_in_order_as_programs_in_go_compare_it() -> None:
+    template = {"spec": {"volumes": [{"name": "v", "emptyDir": {}}], "containers": []}, "metadata": {"labels": {}}}
+    held = data_of(template)
+    text = (
+        '{"spec":{"template":{"$patch":"replace","metadata":{"labels":{}},'
+        '"spec":{"containers":[],"volumes":[{"emptyDir":{},"name":"v"}]}}}}'
+    )
+    assert msgspec.json.encode(held).decode() == text
+    about = {"name": "one", "namespace": "x"}
+    assert template_of(msgspec.convert({"metadata": about, "data": held}, ControllerRevision)) == template

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgewright.local.node import Containers
-from edgewright.local.node.claims import claim_names, shared_user
+from edgewright.local.node.claims import ClaimFolders, claim_names, shared_user
 from edgewright.local.node.pod_ids import PodIds
 from tests.unit.local.node.fakeapi import FakeApi
 from tests.unit.local.node.test_node_runs import IMAGES, directory, one, running, state, until, until_phase
@@ -43,6 +43,17 @@ async def test_pods_that_first_use_a_claim_at_the_same_moment_are_the_same_user(
         users = {state(await until_phase(api, "Succeeded", name))["terminated"]["message"] for name in names}
     assert len(users) == 1
     assert (directory / "claims/default/data/volume-1/log").read_text().count("again") == 3
+
+
+async def test_nothing_stays_of_claims_that_are_gone_and_all_of_those_that_are_there(tmp_path: Path) -> None:
+    api, folders = FakeApi(), tmp_path / "claims"
+    api.put(PATH, claim("volume-2"))
+    for place in ("default/data/volume-1", "default/data/volume-2", "default/gone/volume-3", "elsewhere/gone/volume-4"):
+        (folders / place).mkdir(parents=True)
+        (folders / place / "file").touch()
+    await ClaimFolders(api.client(), folders).sweep()
+    left = {str(path.relative_to(folders)) for path in folders.rglob("*")}
+    assert left == {"default", "default/data", "default/data/volume-2", "default/data/volume-2/file"}
 
 
 def test_a_pod_shares_the_user_of_another_that_has_its_claim_in_its_namespace() -> None:

@@ -23,8 +23,13 @@ POD_HASH: Final = "controller-revision-hash"
 
 
 def data_of(template: dict[str, Any]) -> dict[str, Any]:
-    """A template as a revision holds it: as the patch that would bring it back."""
-    return {"spec": {"template": {**template, "$patch": "replace"}}}
+    """A template as a revision holds it: as the patch that would bring it back.
+
+    Its fields are in order: Go programs, such as `kubectl rollout undo`, compare a template with it byte by byte.
+    """
+    data = {"spec": {"template": {**template, "$patch": "replace"}}}
+    ordered: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(data, order="sorted"))
+    return ordered
 
 
 def template_of(revision: ControllerRevision) -> dict[str, Any]:
