@@ -52,6 +52,7 @@ async function follow<T extends Obj>(query: string, show: (live: Live<T>) => voi
   let last = "";
   let wait = FIRST_WAIT;
   let synced = false;
+  let lost: Date | undefined;
   const items = () => [...known.values()].sort(byName);
   while (!signal.aborted) {
     try {
@@ -61,6 +62,7 @@ async function follow<T extends Obj>(query: string, show: (live: Live<T>) => voi
       });
       const parser = new EventParser();
       const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+      lost = undefined;
       if (last) {
         show({ state: "live", items: items() });
       }
@@ -94,7 +96,8 @@ async function follow<T extends Obj>(query: string, show: (live: Live<T>) => voi
         show({ state: "failed", problem, items: [] });
         return;
       }
-      show(synced ? { state: "stale", since: new Date(), problem, items: items() } : { state: "failed", problem, items: [] });
+      lost ??= new Date();
+      show(synced ? { state: "stale", since: lost, problem, items: items() } : { state: "failed", problem, items: [] });
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
     wait = Math.min(wait * 2, LONGEST_WAIT);
