@@ -108,3 +108,4 @@ def take_picture(page: Page, name: str) -> None:
     folder = ROOT / "build" / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=folder / f"console-{name}.png")
+    assert (ROOT / "docs" / "pictures" / f"console-{name}.png").exists(), "a picture that nobody is shown"
