@@ -99,7 +99,8 @@ def check_accessibility_once(page: Page) -> None:
         page.evaluate(AXE.read_text())
     page.evaluate(SETTLED)
     found = page.evaluate(VIOLATIONS)
-    assert [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]] == []
+    broken = [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]]
+    assert broken == [], "\n".join(broken)
 
 
 def take_picture(page: Page, name: str) -> None:

@@ -13,6 +13,7 @@ from tests.acceptance import console_stage as stage
 from tests.acceptance.console_stage import ConsoleProcess
 from tests.browser.chromium import pages
 from tests.browser.console_page import (
+    button,
     check_accessibility,
     check_accessibility_once,
     field,
@@ -142,6 +143,14 @@ def test_every_sort_of_field_of_a_foreign_kind_can_be_filled_in(page: Page, plan
     changes = page.get_by_role("region", name="What would change")
     expect(changes).to_contain_text("+   token: ••••••••")
     expect(page.locator("pre", has_text="sesame")).to_have_count(0)
+    # Nor does it stand in the commands to copy; it is copied all the same.
+    page.get_by_role("button", name="Copy as kubectl, curl", exact=True).click()
+    expect(page.locator("[data-command=kubectl]")).to_contain_text("token: ••••••••")
+    expect(page.locator("[data-command=curl]")).not_to_contain_text("sesame")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    press(page, "Copy the curl command")
+    expect(button(page, "Copy the curl command")).to_be_visible()
+    assert '"token":"open sesame"' in page.evaluate("async () => navigator.clipboard.readText()")
     check_accessibility(page)
     changes.get_by_role("button", name="Show secret values").click()
     expect(changes).to_contain_text("+   token: open sesame")

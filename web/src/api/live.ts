@@ -15,6 +15,10 @@ export interface Live<T> {
 
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 15000;
+/** Answers after which there is nothing to show. */
+const REFUSED = new Set([400, 401, 403, 404]);
+/** Those of them that no waiting changes. */
+const FINAL = new Set([400, 401]);
 
 /** What one event makes of the objects that are known; null: begin again. Pure. */
 export function after<T extends Obj>(known: ReadonlyMap<string, T>, event: ServerEvent): Map<string, T> | null {
@@ -92,7 +96,12 @@ async function follow<T extends Obj>(query: string, show: (live: Live<T>) => voi
         return;
       }
       const problem = error instanceof ProblemError ? error.problem : undefined;
-      if (problem && [400, 401, 403, 404].includes(problem.status)) {
+      if (problem && REFUSED.has(problem.status)) {
+        // Nothing that is forbidden stays in sight. It may be allowed again: an API server that has just started refuses
+        // everything until it has read the roles.
+        [known, last, synced] = [new Map(), "", false];
+      }
+      if (problem && FINAL.has(problem.status)) {
         show({ state: "failed", problem, items: [] });
         return;
       }
