@@ -188,11 +188,11 @@ def console(server: ApiServer | Path, folder: Path, *arguments: str, port: int =
 
 
 @contextmanager
-def operator(server: ApiServer, folder: Path) -> Iterator[None]:
+def operator(server: ApiServer, folder: Path, *arguments: str, controllers: str = "flashjob") -> Iterator[None]:
     """Runs our operator against the API server, until the end of the block."""
     with (folder / "operator.log").open("w") as log:
         process = subprocess.Popen(
-            [PROGRAM, "run", "--controllers", "flashjob", "--no-leader-elect"],
+            [PROGRAM, "run", "--controllers", controllers, "--no-leader-elect", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -225,12 +225,15 @@ def embedded_cluster(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
 
 
 @contextmanager
-def devices(server: ApiServer, folder: Path, *, count: int, faults: tuple[str, ...] = ()) -> Iterator[Place]:
-    """A checkout whose cluster has discovered simulated devices, with firmware 0.2.0 for them in a registry."""
+def devices(
+    server: ApiServer, folder: Path, *, count: int, faults: tuple[str, ...] = (), versions: tuple[str, ...] = ("0.2.0",)
+) -> Iterator[Place]:
+    """A checkout whose cluster has discovered simulated devices, with firmware for them in a registry."""
     registry, attestation = free_port(), free_port()
     command: list[str | Path] = [
         *(Path(_PYTHON).with_name("edgewright"), "simulate", "--kubeconfig", server.kubeconfig),
-        *("--devices", str(count), "--application", "thermo", "--firmware", "0.2.0", "--time-scale", str(SCALE)),
+        *("--devices", str(count), "--application", "thermo", "--time-scale", str(SCALE)),
+        *(part for version in versions for part in ("--firmware", version)),
         *("--registry-port", str(registry), "--attestation-port", str(attestation)),
         *("--first-address", f"127.32.{201 + os.getpid() % 50}.{1 + registry % 240}", "--discover-every", "0.5"),
         *(part for fault in faults for part in ("--fault", fault)),
@@ -243,7 +246,7 @@ def devices(server: ApiServer, folder: Path, *, count: int, faults: tuple[str, .
         yield Place(
             server,
             checkout(folder / "checkout"),
-            firmware=f"127.0.0.1:{registry}/simulated/firmware:0.2.0",
+            firmware=f"127.0.0.1:{registry}/simulated/firmware:{versions[0]}",
             operator=(
                 "--local",
                 f"--plain-registry=127.0.0.1:{registry}",

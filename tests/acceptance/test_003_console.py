@@ -19,7 +19,7 @@ import pytest
 
 from tests.acceptance import console_stage as stage
 from tests.acceptance.console_stage import JOB_PATH, MINIMART_PATH, MINIMARTS, PORTAL
-from tests.browser.chromium import pages
+from tests.browser.chromium import browsers, pages
 from tests.harness import ApiServer, ControlPlane, LocalPlane, wait_until
 from tests.harness.fixtures import run
 
@@ -68,7 +68,8 @@ def test_a_click_on_the_portal_changes_the_custom_resource(
     with (
         stage.served(PORTAL) as origin,
         stage.console(plane, tmp_path / "console", "--allow-origin", origin) as console,
-        pages(tmp_path / "profile") as page,
+        browsers() as browser,
+        pages(browser) as page,
     ):
         page.goto(f"{origin}/portal.html")
         page.fill("#console", console.url)

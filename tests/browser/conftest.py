@@ -1,6 +1,6 @@
-"""The fleet that tests of the page use, which is what `edgewright demo --keep` leaves, and a console per module.
+"""What tests of the page stand on: one browser, a fleet on either API server, and what `demo --keep` leaves.
 
-All modules share one fleet, because a demo takes its time: a test that changes devices others look at puts them back.
+All modules share that demo, because it takes its time: a test that changes devices others look at puts them back.
 """
 
 from __future__ import annotations
@@ -12,11 +12,47 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.acceptance import console_stage as stage
 from tests.acceptance.console_stage import ConsoleProcess
-from tests.harness import wait_until
+from tests.browser.chromium import browsers
+from tests.browser.scenes import SERVERS, Scene, scenes
+from tests.browser.stalls import STALL, STALLS
+from tests.harness import LocalPlane, wait_until
+from tests.harness.fixtures import run
 from tests.unit.cli.command import PROGRAM, environment
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One for all tests: each opens pages with cookies of their own."""
+    with browsers() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def plane(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
+    """An embedded API server with our kinds, document 003's Minimart and a kind with everything; nothing acts on it."""
+    for server in run(request, LocalPlane):
+        stage.install(server)
+        server.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", STALL)
+        server.until_served(STALLS)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def plane_console(plane: LocalPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
+    """A console in front of it, for the person at this machine."""
+    with stage.console(plane, tmp_path_factory.mktemp("console"), "--as-me") as running:
+        yield running
+
+
+@pytest.fixture(scope="session", params=SERVERS)
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A small fleet on each of the API servers, in turn."""
+    with scenes(request, request.param, tmp_path_factory.mktemp(request.param)) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

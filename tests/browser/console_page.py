@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from tests.acceptance.console_stage import ConsoleProcess
 from tests.browser.chromium import pages
@@ -24,12 +23,12 @@ VIOLATIONS: Final = "async () => (await axe.run()).violations"
 
 
 @contextmanager
-def opened(console: ConsoleProcess, profile: Path, *, token: str = "") -> Iterator[Page]:
-    """A browser that is signed in by the link, or with a token.
+def opened(browser: Browser, console: ConsoleProcess, *, token: str = "", url: str = "") -> Iterator[Page]:
+    """A page that is signed in by the link, or with a token; `url` is where else the console is reached.
 
     What a page asks of another host, or logs as an error, fails the test.
     """
-    with pages(profile) as page:
+    with pages(browser) as page:
         page.set_default_timeout(PATIENCE)
         expect.set_options(timeout=PATIENCE)
         asked: list[str] = []
@@ -37,20 +36,21 @@ def opened(console: ConsoleProcess, profile: Path, *, token: str = "") -> Iterat
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda said: logged.append(said.text) if is_fault(said) else None)
         assert console.url
+        here = url or console.url
         if token:
-            sign_in(page, console.url, token)
+            sign_in(page, here, token)
         else:
             page.goto(console.link)
-            page.wait_for_url(f"{console.url}/fleet")
+            page.wait_for_url(f"{here}/fleet")
             expect(page.get_by_text("Signed in as")).to_be_visible()
         yield page
-        assert [url for url in asked if not url.startswith(console.url)] == []
+        assert [each for each in asked if not each.startswith(here)] == []
         assert logged == []
 
 
-def sign_in(page: Page, url: str, token: str) -> None:
+def sign_in(page: Page, url: str, token: str, path: str = "/fleet") -> None:
     """Signs in with a token; who was signed in before is forgotten with the page."""
-    page.goto(f"{url}/fleet")
+    page.goto(f"{url}{path}")
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text("Signed in as")).to_be_visible()
@@ -63,6 +63,27 @@ def is_fault(said: ConsoleMessage) -> bool:
 
 def go(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Pages").get_by_role("link", name=name, exact=True).click()
+
+
+def button(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def press(page: Page, name: str) -> None:
+    button(page, name).click()
+
+
+def field(page: Page, pointer: str) -> Locator:
+    """The input of a field of a form that is made from a schema."""
+    return page.locator(f'[id="field#/{pointer}"]')
+
+
+def show_rollout(page: Page, name: str) -> None:
+    """Goes to a rollout in the namespace `default`."""
+    go(page, "Rollouts")
+    page.get_by_label("Namespace (empty: all)").fill("default")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=name, exact=True).click()
 
 
 def check_accessibility(page: Page) -> None:
@@ -78,7 +99,8 @@ def check_accessibility_once(page: Page) -> None:
         page.evaluate(AXE.read_text())
     page.evaluate(SETTLED)
     found = page.evaluate(VIOLATIONS)
-    assert [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]] == []
+    broken = [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]]
+    assert broken == [], "\n".join(broken)
 
 
 def take_picture(page: Page, name: str) -> None:
@@ -87,3 +109,4 @@ def take_picture(page: Page, name: str) -> None:
     folder = ROOT / "build" / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=folder / f"console-{name}.png")
+    assert (ROOT / "docs" / "pictures" / f"console-{name}.png").exists(), "a picture that nobody is shown"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance import console_stage
 from tests.browser.chromium import pages
@@ -54,7 +54,7 @@ def sign_in(page: Page, url: str) -> None:
 
 
 def test_somebody_signs_in_at_the_provider_and_signs_out(
-    plane: ControlPlane, provider: ProviderProcess, tmp_path: Path
+    browser: Browser, plane: ControlPlane, provider: ProviderProcess, tmp_path: Path
 ) -> None:
     arguments = (
         *("--oidc-issuer", provider.issuer, "--oidc-client-id", CLIENT, "--oidc-scope", SCOPE),
@@ -62,7 +62,7 @@ def test_somebody_signs_in_at_the_provider_and_signs_out(
     )
     with (
         console_stage.console(plane, tmp_path / "console", *arguments) as console,
-        pages(tmp_path / "profile", any_certificate=True) as page,
+        pages(browser, any_certificate=True) as page,
     ):
         refused: list[str] = []
         page.on("console", lambda told: refused.append(told.text) if "Content Security Policy" in told.text else None)

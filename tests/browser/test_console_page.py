@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.console_stage import ConsoleProcess
 from tests.browser.console_page import check_accessibility, check_accessibility_once, go, opened, take_picture
 
 FIRMWARE = """async (name) =>
   (await (await fetch(`/api/v1/namespaces/default/rollouts/${name}`)).json()).spec.firmware"""
+FIRST_NAME = "async (path) => (await (await fetch(path)).json()).items[0].metadata.name"
 FROZEN = """apiVersion: edgewright.dev/v1alpha1
 kind: Fleet
 metadata:
@@ -29,9 +30,9 @@ FIRST, BAD = "thermometer-0.2.0", "thermometer-0.3.0"
 
 
 @pytest.fixture(scope="module")
-def page(console: ConsoleProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(browser: Browser, console: ConsoleProcess) -> Iterator[Page]:
     """A browser that has opened the link; what a page asks of another host, or logs as an error, fails the test."""
-    with opened(console, tmp_path_factory.mktemp("profile")) as page:
+    with opened(browser, console) as page:
         yield page
 
 
@@ -154,22 +155,37 @@ def test_any_kind_is_changed_by_yaml_after_the_servers_own_dry_run(page: Page) -
     expect(page.get_by_text("No object of this kind")).to_be_visible()
 
 
-def test_a_keyboard_alone_reaches_the_content_and_a_phone_shows_it(page: Page) -> None:
+def test_a_keyboard_alone_reaches_the_content(page: Page) -> None:
     go(page, "Fleet")
     page.reload()
     expect(page.get_by_role("heading", name="Fleet", exact=True)).to_be_visible()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+
+
+def test_every_page_fits_a_phone_and_is_accessible_there(console: ConsoleProcess, page: Page) -> None:
+    device = page.evaluate(FIRST_NAME, "/api/v1/devices?limit=1")
+    job = page.evaluate(FIRST_NAME, "/api/v1/namespaces/default/flashjobs?limit=1")
     page.set_viewport_size({"width": 320, "height": 640})
-    page.reload()
-    expect(page.get_by_role("link", name=re.compile("In order"))).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    for path in (
+        *("/fleet", "/devices", f"/devices/{device}"),
+        *("/rollouts", f"/rollouts/default/{BAD}", "/rollouts/create"),
+        *("/kinds", "/kinds/flashjobs", "/kinds/flashjobs/create", f"/kinds/flashjobs/in/default/{job}"),
+        *(f"/kinds/devices/{device}", f"/kinds/rollouts/in/default/{BAD}"),
+    ):
+        page.goto(f"{console.url}{path}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_role("progressbar", name="Loading")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
+        check_accessibility(page)
 
 
 def test_a_stranger_is_asked_for_a_token(console: ConsoleProcess, page: Page) -> None:
     page.context.clear_cookies()
     page.goto(f"{console.url}/rollouts")
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    check_accessibility(page)
     page.get_by_label("Token").fill("no-token-at-all")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.acceptance import console_stage as stage
 from tests.browser.chromium import pages
 from tests.harness import LocalPlane
-from tests.harness.fixtures import run
 
 ME = "async () => { const answer = await fetch('/api/v1/me'); return [answer.status, await answer.json()]; }"
 FROM_ELSEWHERE = """async (url) => {
@@ -19,18 +16,12 @@ FROM_ELSEWHERE = """async (url) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def plane(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
-    """An `edgewright up`, whose kubeconfig names its administrator by a certificate."""
-    yield from run(request, LocalPlane)
-
-
 def test_the_link_signs_in_once_and_the_page_acts_as_the_user_of_the_kubeconfig(
-    plane: LocalPlane, tmp_path: Path
+    browser: Browser, plane: LocalPlane, tmp_path: Path
 ) -> None:
     with stage.console(plane, tmp_path / "console", "--as-me") as console:
         assert console.url
-        with pages(tmp_path / "profile") as page:
+        with pages(browser) as page:
             asked: list[str] = []
             page.on("request", lambda request: asked.append(request.url))
             page.goto(console.link)

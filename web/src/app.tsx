@@ -120,7 +120,7 @@ function Frame({ user, session, children }: FrameProps): ReactElement {
     <Masthead>
       <MastheadMain>
         <MastheadToggle>
-          <PageToggleButton variant="plain" aria-label="Navigation">
+          <PageToggleButton variant="plain" aria-label={text.navigation}>
             <BarsIcon />
           </PageToggleButton>
         </MastheadToggle>
@@ -154,7 +154,7 @@ function Frame({ user, session, children }: FrameProps): ReactElement {
   const sidebar = (
     <PageSidebar>
       <PageSidebarBody>
-        <Nav aria-label="Pages">
+        <Nav aria-label={text.pages}>
           <NavList>
             {PAGES.map(([to, name]) => (
               <NavItem key={to} itemId={to} isActive={active === to}>

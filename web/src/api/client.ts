@@ -1,4 +1,5 @@
 // One way to ask the REST API: JSON in, JSON out, a ProblemError where it refuses. It keeps the token in memory only.
+import { text } from "../model/text";
 import type { Problem } from "./types";
 
 let token = "";
@@ -23,9 +24,9 @@ export class ProblemError extends Error {
 
 const UNREACHABLE: Problem = {
   type: "/api/v1/problems/unavailable",
-  title: "The console cannot be reached",
+  title: text.unreachable.title,
   status: 0,
-  detail: "The console does not answer. What is shown may be old.",
+  detail: text.unreachable.detail,
 };
 
 interface Settings {
@@ -74,7 +75,7 @@ async function problemOf(answer: Response): Promise<Problem> {
   try {
     return (await answer.json()) as Problem;
   } catch {
-    return { ...UNREACHABLE, status: answer.status, detail: `The console answered ${answer.status}.` };
+    return { ...UNREACHABLE, status: answer.status, detail: text.unreachable.answered(answer.status) };
   }
 }
 

@@ -15,6 +15,10 @@ export interface Live<T> {
 
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 15000;
+/** Answers after which there is nothing to show. */
+const REFUSED = new Set([400, 401, 403, 404]);
+/** Those of them that no waiting changes. */
+const FINAL = new Set([400, 401]);
 
 /** What one event makes of the objects that are known; null: begin again. Pure. */
 export function after<T extends Obj>(known: ReadonlyMap<string, T>, event: ServerEvent): Map<string, T> | null {
@@ -52,6 +56,7 @@ async function follow<T extends Obj>(query: string, show: (live: Live<T>) => voi
   let last = "";
   let wait = FIRST_WAIT;
   let synced = false;
+  let lost: Date | undefined;
   const items = () => [...known.values()].sort(byName);
   while (!signal.aborted) {
     try {
@@ -61,6 +66,7 @@ async function follow<T extends Obj>(query: string, show: (live: Live<T>) => voi
       });
       const parser = new EventParser();
       const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+      lost = undefined;
       if (last) {
         show({ state: "live", items: items() });
       }
@@ -90,11 +96,17 @@ async function follow<T extends Obj>(query: string, show: (live: Live<T>) => voi
         return;
       }
       const problem = error instanceof ProblemError ? error.problem : undefined;
-      if (problem && [400, 401, 403, 404].includes(problem.status)) {
+      if (problem && REFUSED.has(problem.status)) {
+        // Nothing that is forbidden stays in sight. It may be allowed again: an API server that has just started refuses
+        // everything until it has read the roles.
+        [known, last, synced] = [new Map(), "", false];
+      }
+      if (problem && FINAL.has(problem.status)) {
         show({ state: "failed", problem, items: [] });
         return;
       }
-      show(synced ? { state: "stale", since: new Date(), problem, items: items() } : { state: "failed", problem, items: [] });
+      lost ??= new Date();
+      show(synced ? { state: "stale", since: lost, problem, items: items() } : { state: "failed", problem, items: [] });
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
     wait = Math.min(wait * 2, LONGEST_WAIT);

@@ -55,6 +55,20 @@ export function commandsFor(subject: Subject, origin: string): Commands {
   return command ? { ...found, edgewright: `edgewright ${command}` } : found;
 }
 
+/** The fleet, counted by a label. */
+export function fleetCommands(groupBy: string, origin: string): Commands {
+  return {
+    kubectl: `kubectl get ${DEVICES.kubectl} -L ${quoted(groupBy)}`,
+    curl: `curl ${AUTHORIZED} ${quoted(`${origin}/api/v1/fleet?groupBy=${encodeURIComponent(groupBy)}`)}`,
+    edgewright: "edgewright devices list",
+  };
+}
+
+/** Which kinds are installed. */
+export function kindCommands(origin: string): Commands {
+  return { kubectl: "kubectl get customresourcedefinitions", curl: `curl ${AUTHORIZED} ${quoted(`${origin}/api/v1/kinds`)}` };
+}
+
 /** An action on a rollout. `now` makes a request that was never there before. */
 export function actionCommands(action: Action, rollout: Rollout, reason: string, origin: string, now: string): Commands {
   const { namespace = "", name } = rollout.metadata;
@@ -62,9 +76,24 @@ export function actionCommands(action: Action, rollout: Rollout, reason: string,
   const yes = action === "abort" || action === "recall" ? " --yes" : "";
   return {
     kubectl: action === "recall" ? recallCommand(rollout) : patchCommand(subject, { spec: specOf(action, rollout, now) }),
-    curl: `curl -X POST ${AUTHORIZED} ${JSON_BODY} -d ${quoted(JSON.stringify(reason ? { reason } : {}))} ${quoted(`${origin}${path(subject)}/${action}`)}`,
+    curl: `curl -X POST ${AUTHORIZED} ${JSON_BODY} -d ${quoted(JSON.stringify(actionBody(action, rollout, reason)))} ${quoted(`${origin}${path(subject)}/${action}`)}`,
     edgewright: `edgewright rollout ${action} ${quoted(name)} -n ${quoted(namespace)}${yes}`,
   };
+}
+
+/** What goes with an action: which batch and revision were seen, so that what somebody else did meanwhile is not done
+ *  twice, nor to another rollout than the one that was looked at. */
+export function actionBody(action: Action, rollout: Rollout, reason: string): Record<string, unknown> {
+  const revision = rollout.status?.revision;
+  return {
+    ...(action === "approve" ? { batch: awaited(rollout) } : {}),
+    ...(revision ? { revision } : {}),
+    ...(reason ? { reason } : {}),
+  };
+}
+
+function awaited(rollout: Rollout): string {
+  return rollout.status?.batches?.find((each) => each.phase === "AwaitingApproval")?.name ?? "";
 }
 
 /** What an action changes in the spec: the same as the server does. */
@@ -76,10 +105,8 @@ function specOf(action: Action, rollout: Rollout, now: string): Record<string, u
       return { paused: null, resumeRequest: now };
     case "retry":
       return { paused: null, resumeRequest: now, retryRequest: now };
-    case "approve": {
-      const waits = rollout.status?.batches?.find((each) => each.phase === "AwaitingApproval")?.name ?? "";
-      return { approvals: [...(rollout.spec.approvals ?? []), waits] };
-    }
+    case "approve":
+      return { approvals: [...(rollout.spec.approvals ?? []), awaited(rollout)] };
     default:
       return { aborted: true };
   }
@@ -97,10 +124,12 @@ function recallCommand(rollout: Rollout): string {
 /** To make an object. */
 export function createCommands(subject: Subject, object: Obj, origin: string): Commands {
   const namespace = subject.namespaced ? object.metadata.namespace : undefined;
-  return {
-    kubectl: `kubectl create -f - <<'EOF'\n${stringify(object)}EOF`,
+  const manifest = `-f - <<'EOF'\n${stringify(object)}EOF`;
+  const found: Commands = {
+    kubectl: `kubectl create ${manifest}`,
     curl: `curl -X POST ${AUTHORIZED} ${JSON_BODY} -d ${quoted(JSON.stringify(object))} ${quoted(origin + path({ ...subject, namespace, name: undefined }))}`,
   };
+  return subject.resource === "rollouts" ? { ...found, edgewright: `edgewright rollout create ${manifest}` } : found;
 }
 
 /** To change an object by a merge patch. */

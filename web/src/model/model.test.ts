@@ -2,7 +2,20 @@ import { expect, test } from "vitest";
 
 import type { Counts, Device, Rollout } from "../api/types";
 import { shares } from "../parts/bar";
-import { DEVICES, ROLLOUTS, actionCommands, changeCommands, commandsFor, createCommands, deleteCommands, kubectlName, quoted } from "./commands";
+import {
+  DEVICES,
+  ROLLOUTS,
+  actionBody,
+  actionCommands,
+  changeCommands,
+  commandsFor,
+  createCommands,
+  deleteCommands,
+  fleetCommands,
+  kindCommands,
+  kubectlName,
+  quoted,
+} from "./commands";
 import { type Action, consequence, deletion } from "./consequences";
 import { diff } from "./diff";
 import { EMPTY, labelsOf, rolloutOf } from "./new-rollout";
@@ -82,6 +95,8 @@ test("commands can be pasted into a shell", () => {
     curl: `curl -H "Authorization: Bearer $TOKEN" 'http://c/api/v1/devices?labelSelector=site%3Da'`,
     edgewright: "edgewright devices list -l site=a",
   });
+  expect(fleetCommands("a/b", "http://c").curl).toContain("http://c/api/v1/fleet?groupBy=a%2Fb");
+  expect(kindCommands("http://c").kubectl).toBe("kubectl get customresourcedefinitions");
   expect(kubectlName({ name: "stalls.market.example.com", apiVersion: "market.example.com/v1" })).toBe("stalls.market.example.com");
 });
 
@@ -97,6 +112,14 @@ test.each<[Action, string]>([
   expect(found.edgewright).toContain(`edgewright rollout ${action} r -n n`);
 });
 
+test("an action names the batch and the revision that were seen", () => {
+  const seen = { ...ROLLOUT, status: { ...ROLLOUT.status, revision: 3 } };
+  expect(actionBody("approve", seen, "good")).toEqual({ batch: "canary", revision: 3, reason: "good" });
+  expect(actionBody("abort", seen, "")).toEqual({ revision: 3 });
+  expect(actionBody("pause", { ...ROLLOUT, status: {} }, "")).toEqual({});
+  expect(actionCommands("approve", seen, "", "http://c", "now").curl).toContain(`-d '{"batch":"canary","revision":3}'`);
+});
+
 test("a recall of a rollout under way aborts it first", () => {
   const found = actionCommands("recall", ROLLOUT, "it's bad", "http://c", "now");
   expect(found.kubectl).toMatch(/^kubectl patch .*aborted.* &&\nkubectl create -n n -f - <<'EOF'\n/);
@@ -106,6 +129,8 @@ test("a recall of a rollout under way aborts it first", () => {
 test("an object is made, changed and deleted by commands too", () => {
   const subject = { resource: "rollouts", kubectl: "firmwarerollouts.edgewright.dev", namespaced: true, namespace: "n", name: "r" };
   expect(createCommands(subject, ROLLOUT, "http://c").curl).toMatch(/^curl -X POST .* http:\/\/c\/api\/v1\/namespaces\/n\/rollouts$/);
+  expect(createCommands(subject, ROLLOUT, "http://c").edgewright).toMatch(/^edgewright rollout create -f - <<'EOF'\n/);
+  expect(createCommands({ ...subject, resource: "flashjobs" }, ROLLOUT, "http://c").edgewright).toBeUndefined();
   expect(changeCommands(subject, { a: 1 }, "http://c").kubectl).toContain(`--type merge -p '{"a":1}'`);
   expect(deleteCommands(subject, "http://c").edgewright).toBe("edgewright rollout delete r -n n --yes");
 });

@@ -2,6 +2,8 @@
 export const text = {
   product: "Edgewright",
   nav: { fleet: "Fleet", devices: "Devices", rollouts: "Rollouts", jobs: "Jobs", kinds: "Any kind" },
+  pages: "Pages",
+  navigation: "Navigation",
   loading: "Loading",
   skip: "Skip to content",
   signIn: {
@@ -16,6 +18,11 @@ export const text = {
   signOut: "Sign out",
   signedInAs: (name: string) => `Signed in as ${name}`,
   theme: { dark: "Dark theme", light: "Light theme" },
+  unreachable: {
+    title: "The console cannot be reached",
+    detail: "The console does not answer. What is shown may be old.",
+    answered: (status: number) => `The console answered ${status}.`,
+  },
   notLive: (since: string) => `Not live since ${since}: the console does not answer. What is shown may be old.`,
   frozen: (by: string, reason: string) => `The fleet is frozen${by ? ` by ${by}` : ""}: no device is started.${reason ? ` ${reason}` : ""}`,
   forbidden: (verb: string, resource: string, user: string) =>
@@ -39,7 +46,7 @@ export const text = {
     more: "Show more",
     shown: (shown: number, more: number) => (more ? `${shown} shown, ${more} more` : `${shown} shown`),
   },
-  device: { history: "History", none: "It was never flashed by a job that is remembered.", proven: "Proven version", lastSeen: "Last seen", endpoint: "Endpoint", log: "Log of the last failure", yaml: "YAML", type: "Type", says: "Says it runs", job: "Being flashed by" },
+  device: { flash: "Flash", history: "History", none: "It was never flashed by a job that is remembered.", proven: "Proven version", lastSeen: "Last seen", endpoint: "Endpoint", log: "Log of the last failure", yaml: "YAML", type: "Type", says: "Says it runs", job: "Being flashed by" },
   rollouts: { title: "Rollouts", empty: "There is no rollout yet", create: "Create rollout" },
   rollout: {
     batches: "Batches",
@@ -47,6 +54,9 @@ export const text = {
     outcomes: "Outcomes",
     next: "What happens next",
     background: "It runs in the cluster: you may close this page.",
+    batch: (phase: string, done: number, size: number, failed: number, message: string) =>
+      [phase, `${done}/${size}`, failed ? `${failed} failed` : "", message].filter(Boolean).join(" · "),
+    pending: "Pending",
     end: (when: string) => `Expected end ${when}`,
   },
   actions: {
@@ -91,7 +101,7 @@ export const text = {
     seconds: "s soak",
     approval: "then approval",
   },
-  kinds: { title: "Any kind", name: "Name", kind: "Kind", ours: "ours", empty: "No object of this kind", create: "Create", namespace: "Namespace", age: "Age" },
+  kinds: { title: "Any kind", name: "Name", kind: "Kind", ours: "ours", empty: "No object of this kind", create: "Create", namespace: "Namespace", age: "Age", version: "apiVersion" },
   object: {
     edit: "YAML",
     status: "Status",
@@ -143,6 +153,7 @@ export const text = {
   copyAs: (programs: string[]) => `Copy as ${programs.join(", ")}`,
   namespaceFilter: "Namespace (empty: all)",
   copyCommand: (program: string) => `Copy the ${program} command`,
+  copy: "Copy",
   copied: "Copied",
   name: "Name",
   phase: "Phase",

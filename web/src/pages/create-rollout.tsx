@@ -6,8 +6,10 @@ import { stringify } from "yaml";
 
 import { ProblemError, api, pathOf } from "../api/client";
 import type { Plan, Problem } from "../api/types";
+import { ROLLOUTS, createCommands } from "../model/commands";
 import { type Draft, EMPTY, rolloutOf } from "../model/new-rollout";
 import { text } from "../model/text";
+import { CopyAs } from "../parts/copy-as";
 import { ProblemAlert } from "../parts/state";
 
 const FIELDS: (keyof Draft & keyof typeof text.create)[] = ["name", "namespace", "firmware", "version", "types", "labels", "canary", "soak", "stop"];
@@ -75,6 +77,7 @@ export function CreateRolloutPage(): ReactElement {
           <Button isDisabled={busy} isLoading={busy} onClick={() => void create()}>
             {text.create.create}
           </Button>
+          <CopyAs commands={createCommands(ROLLOUTS, rollout, window.location.origin)} />
         </>
       ) : null}
     </div></PageSection>

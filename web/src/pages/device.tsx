@@ -1,6 +1,7 @@
 // One device: what it runs and how that is known, what was done to it, and its YAML.
 import {
   Alert,
+  Button,
   DescriptionList,
   DescriptionListDescription,
   DescriptionListGroup,
@@ -11,7 +12,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactElement, ReactNode } from "react";
-import { useParams } from "react-router";
+import { Link, useParams } from "react-router";
 import { stringify } from "yaml";
 
 import { api, pathOf } from "../api/client";
@@ -59,6 +60,11 @@ function Details({ device }: { device: Device }): ReactElement {
         ))}
       </DescriptionList>
       <Why device={device} />
+      <div className="ew-actions">
+        <Button variant="secondary" component={(given: object) => <Link {...given} to={`/kinds/flashjobs/create?device=${encodeURIComponent(device.metadata.name)}`} />}>
+          {text.device.flash}
+        </Button>
+      </div>
       <History device={device} />
       <Title headingLevel="h2">{text.device.yaml}</Title>
       <pre className="ew-diff">{stringify(device)}</pre>

@@ -8,9 +8,11 @@ import { Link, useSearchParams } from "react-router";
 import { api } from "../api/client";
 import { useLive } from "../api/live";
 import type { FleetSummary, Rollout } from "../api/types";
+import { fleetCommands } from "../model/commands";
 import { STATES } from "../model/states";
 import { text } from "../model/text";
 import { Bar } from "../parts/bar";
+import { CopyAs } from "../parts/copy-as";
 import { Failure, LiveView, Loading, Nothing, PhaseLabel, StateLabel } from "../parts/state";
 
 const ENDED = new Set(["Completed", "Aborted", "Recalled"]);
@@ -42,6 +44,7 @@ export function FleetPage(): ReactElement {
             onChange={(_, value) => setSearch(value === "site" ? {} : { groupBy: value }, { replace: true })}
           />
           <Groups fleet={fleet.data} label={groupBy} />
+          <CopyAs commands={fleetCommands(groupBy, window.location.origin)} />
         </div>
       ) : null}
       <Running />
@@ -104,7 +107,7 @@ function NoDevices(): ReactElement {
     <Nothing title={text.fleet.empty}>
       <Content component="p">{text.fleet.emptyHow}</Content>
       {["edgewright simulate --devices 10", "edgewright devices add NAME --endpoint ADDRESS"].map((command) => (
-        <ClipboardCopy key={command} isReadOnly hoverTip="Copy" clickTip="✓" textAriaLabel={command}>
+        <ClipboardCopy key={command} isReadOnly hoverTip={text.copy} clickTip={text.copied} textAriaLabel={command}>
           {command}
         </ClipboardCopy>
       ))}

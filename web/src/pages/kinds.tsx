@@ -8,7 +8,7 @@ import { Link, useParams } from "react-router";
 import { api } from "../api/client";
 import { useLive } from "../api/live";
 import type { Condition, KindEntry, Obj } from "../api/types";
-import { commandsFor, kubectlName } from "../model/commands";
+import { commandsFor, kindCommands, kubectlName } from "../model/commands";
 import { text } from "../model/text";
 import { ago } from "../model/time";
 import { CopyAs } from "../parts/copy-as";
@@ -48,7 +48,7 @@ export function KindsPage(): ReactElement {
           <Tr>
             <Th>{text.kinds.kind}</Th>
             <Th>{text.kinds.name}</Th>
-            <Th>apiVersion</Th>
+            <Th>{text.kinds.version}</Th>
           </Tr>
         </Thead>
         <Tbody>
@@ -65,6 +65,7 @@ export function KindsPage(): ReactElement {
           ))}
         </Tbody>
       </Table>
+      <CopyAs commands={kindCommands(window.location.origin)} />
     </div></PageSection>
   );
 }

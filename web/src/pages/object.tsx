@@ -2,16 +2,17 @@
 import { Alert, PageSection, Title } from "@patternfly/react-core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactElement, useState } from "react";
-import { useNavigate, useParams } from "react-router";
+import { useNavigate, useParams, useSearchParams } from "react-router";
 
 import { api, pathOf } from "../api/client";
+import { useLive } from "../api/live";
 import type { KindSchema, Obj } from "../api/types";
 import { commandsFor, kubectlName } from "../model/commands";
 import { text } from "../model/text";
 import { CopyAs } from "../parts/copy-as";
 import { Editor } from "../parts/editor";
 import { MaskedYaml } from "../parts/secrets";
-import { Failure, Loading, PhaseLabel } from "../parts/state";
+import { Failure, Loading, NotLive, PhaseLabel } from "../parts/state";
 import { pageOf, standing } from "./kinds";
 
 function useKind(resource: string) {
@@ -27,9 +28,13 @@ export function ObjectPage(): ReactElement {
   const path = pathOf(resource, namespace, name);
   const kind = useKind(resource);
   const found = useQuery({ queryKey: ["object", path], queryFn: () => api<Obj>("GET", path) });
+  const where = namespace ? `&namespace=${encodeURIComponent(namespace)}` : "";
+  const live = useLive<Obj>(`of=${encodeURIComponent(resource)}${where}&name=${encodeURIComponent(name)}`);
+  // Where it stands goes on by itself; what somebody edits here does not change under their hands.
+  const now = live.items[0] ?? found.data;
   const [applied, setApplied] = useState(false);
   const error = found.error ?? kind.error;
-  const state = found.data ? standing(found.data) : "";
+  const state = now ? standing(now) : "";
   return (
     <PageSection><div className="ew-page">
       <Title headingLevel="h1">
@@ -47,10 +52,11 @@ export function ObjectPage(): ReactElement {
           done={() => setApplied(true)}
         />
       ) : null}
-      {found.data?.status ? (
+      <NotLive live={live} />
+      {now?.status ? (
         <section aria-label={text.object.status}>
           <Title headingLevel="h2">{text.object.status}</Title>
-          <MaskedYaml schema={kind.data?.schema.properties?.status} value={found.data.status} />
+          <MaskedYaml schema={kind.data?.schema.properties?.status} value={now.status} />
         </section>
       ) : null}
       <CopyAs commands={commandsFor({ resource, kubectl: kubectlName(kind.data ?? { name: resource }), namespaced: Boolean(namespace), namespace, name }, window.location.origin)} />
@@ -60,6 +66,7 @@ export function ObjectPage(): ReactElement {
 
 export function NewObjectPage(): ReactElement {
   const { resource = "" } = useParams();
+  const [search] = useSearchParams();
   const kind = useKind(resource);
   const navigate = useNavigate();
   if (!kind.data) {
@@ -68,7 +75,9 @@ export function NewObjectPage(): ReactElement {
   const metadata = kind.data.namespaced ? { name: "", namespace: "default" } : { name: "" };
   const { apiVersion, kind: called, schema } = kind.data;
   const known = Object.keys(schema.properties ?? {}).some((each) => !["apiVersion", "kind", "metadata"].includes(each));
-  const blank: Obj = { apiVersion, kind: called, metadata, ...(!known || schema.properties?.spec ? { spec: {} } : {}) };
+  const device = search.get("device"); // who comes from a device means that one
+  const spec = device ? { uuid: [device] } : {};
+  const blank: Obj = { apiVersion, kind: called, metadata, ...(!known || schema.properties?.spec ? { spec } : {}) };
   return (
     <PageSection><div className="ew-page">
       <Title headingLevel="h1">

@@ -86,7 +86,7 @@ function Batches({ batches }: { batches: BatchStatus[] }): ReactElement {
             titleId={`batch-${each.number}-title`}
             variant={STEP[each.phase] ?? "pending"}
             isCurrent={["Running", "Soaking", "AwaitingApproval"].includes(each.phase)}
-            description={`${each.phase} · ${each.done ?? 0}/${each.size ?? 0}${each.failed ? ` · ${each.failed} failed` : ""}${each.message ? ` · ${each.message}` : ""}`}
+            description={text.rollout.batch(each.phase, each.done ?? 0, each.size ?? 0, each.failed ?? 0, each.message ?? "")}
             aria-label={`${each.name}: ${each.phase}`}
           >
             {each.name}

@@ -5,7 +5,8 @@ import { type ReactElement, useId, useState } from "react";
 import type { Commands } from "../model/commands";
 import { text } from "../model/text";
 
-export function CopyAs({ commands }: { commands: Commands }): ReactElement {
+/** `shown` is what is to be seen of the commands, where that is not all that is copied. */
+export function CopyAs({ commands, shown = commands }: { commands: Commands; shown?: Commands }): ReactElement {
   const [open, setOpen] = useState(false);
   return (
     <ExpandableSection
@@ -18,7 +19,7 @@ export function CopyAs({ commands }: { commands: Commands }): ReactElement {
       {open ? (
         <div className="ew-stack">
           {Object.entries(commands).map(([name, command]) => (
-            <Command key={name} name={name} command={command} />
+            <Command key={name} name={name} command={command} shown={shown[name] ?? command} />
           ))}
         </div>
       ) : null}
@@ -26,7 +27,7 @@ export function CopyAs({ commands }: { commands: Commands }): ReactElement {
   );
 }
 
-function Command({ name, command }: { name: string; command: string }): ReactElement {
+function Command({ name, command, shown }: { name: string; command: string; shown: string }): ReactElement {
   const id = useId();
   const [copied, setCopied] = useState(false);
   const copy = async () => {
@@ -50,7 +51,7 @@ function Command({ name, command }: { name: string; command: string }): ReactEle
   return (
     <CodeBlock actions={button}>
       <CodeBlockCode id={`${id}-text`} data-command={name}>
-        {command}
+        {shown}
       </CodeBlockCode>
     </CodeBlock>
   );

@@ -10,6 +10,7 @@ import type { KindSchema, Obj, Problem } from "../api/types";
 import { changeCommands, createCommands, kubectlName } from "../model/commands";
 import { declarable, declared, mergePatch } from "../model/declaration";
 import { type Placed, placed, standing } from "../model/pointer";
+import { masked } from "../model/secrets";
 import { text } from "../model/text";
 import { Changes } from "./changes";
 import { CopyAs } from "./copy-as";
@@ -136,11 +137,11 @@ export function Editor({ kind, object, again, done }: Props): ReactElement {
     setWrong({ ...wrong, fields: standing(wrong.fields, value, next) });
     setValue(next);
   };
-  const commands = () => {
+  const commands = (hides: <T>(declaration: T) => T) => {
     const { namespace: where, name } = object.metadata;
     const subject = { resource: kind.name, kubectl: kubectlName(kind), namespaced: kind.namespaced, namespace: where, name };
     const { origin } = window.location;
-    return creates ? createCommands(subject, value, origin) : changeCommands(subject, mergePatch(before, value) ?? {}, origin);
+    return creates ? createCommands(subject, hides(value), origin) : changeCommands(subject, hides(mergePatch(before, value) ?? {}), origin);
   };
   const report = (pointer: string, fault: string | null) => {
     const { [pointer]: _before, ...rest } = broken;
@@ -192,7 +193,7 @@ export function Editor({ kind, object, again, done }: Props): ReactElement {
           <DeleteButton kind={kind} object={object} why={rights.why("delete")} gone={() => void navigate(`/kinds/${kind.name}`)} />
         )}
       </div>
-      <CopyAs commands={commands()} />
+      <CopyAs commands={commands((each) => each)} shown={commands((each) => masked(schema, each))} />
       {told ? <Alert component="p" variant="success" isInline title={told} /> : null}
       {after !== null ? <Changes schema={schema} before={creates ? null : before} after={after} /> : null}
     </div>

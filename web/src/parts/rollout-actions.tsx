@@ -6,7 +6,7 @@ import { useNavigate } from "react-router";
 
 import { ProblemError, api, pathOf } from "../api/client";
 import type { Plan, Problem, Rollout } from "../api/types";
-import { actionCommands } from "../model/commands";
+import { actionBody, actionCommands } from "../model/commands";
 import { type Action, consequence } from "../model/consequences";
 import { actionsFor } from "../model/states";
 import { text } from "../model/text";
@@ -41,6 +41,9 @@ function Confirmation({ action, rollout, close }: { action: Action; rollout: Rol
   const { namespace = "", name } = rollout.metadata;
   const [reason, setReason] = useState("");
   const [asked] = useState(() => new Date().toISOString());
+  // An approval is of what was read: what another window did since then must not turn it into that of the next batch.
+  const [seen] = useState(rollout);
+  const meant = action === "approve" ? seen : rollout;
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   const navigate = useNavigate();
@@ -48,7 +51,7 @@ function Confirmation({ action, rollout, close }: { action: Action; rollout: Rol
     setBusy(true);
     setProblem(null);
     try {
-      const done = await api<Rollout>("POST", `${pathOf("rollouts", namespace, name)}/${action}`, { body: { reason } });
+      const done = await api<Rollout>("POST", `${pathOf("rollouts", namespace, name)}/${action}`, { body: actionBody(action, meant, reason) });
       close();
       if (action === "recall") {
         await navigate(`/rollouts/${namespace}/${done.metadata.name}`);
@@ -66,11 +69,11 @@ function Confirmation({ action, rollout, close }: { action: Action; rollout: Rol
     <Modal variant="small" isOpen onClose={close} aria-labelledby="confirm-title" aria-describedby="confirm-body">
       <ModalHeader title={`${text.actions[action]} ${name}`} labelId="confirm-title" />
       <ModalBody id="confirm-body">
-        <p>{consequence(action, rollout)}</p>
+        <p>{consequence(action, meant)}</p>
         {action === "recall" ? <RecallNumbers rollout={rollout} /> : null}
         <label htmlFor="reason">{text.actions.reason}</label>
         <TextInput id="reason" value={reason} onChange={(_, value) => setReason(value)} />
-        <CopyAs commands={actionCommands(action, rollout, reason, window.location.origin, asked)} />
+        <CopyAs commands={actionCommands(action, meant, reason, window.location.origin, asked)} />
         {problem ? <ProblemAlert problem={problem} /> : null}
       </ModalBody>
       <ModalFooter>

@@ -45,7 +45,7 @@ export function PhaseLabel({ phase }: { phase: string }): ReactElement {
   const colour = phaseColour(phase);
   return (
     <Label color={colour} icon={ICONS[colour]} isCompact>
-      {phase || "Pending"}
+      {phase || text.rollout.pending}
     </Label>
   );
 }
@@ -117,6 +117,13 @@ export function Nothing({ title, children }: { title: string; children?: ReactNo
   );
 }
 
+/** Since when what is shown is not live, where it is not. */
+export function NotLive({ live }: { live: Live<unknown> }): ReactElement | null {
+  return live.state === "stale" ? (
+    <Alert component="p" variant="warning" isInline title={text.notLive(live.since?.toLocaleTimeString() ?? "")} />
+  ) : null;
+}
+
 /** Shows what is live: the page's content, greyed while it is stale, or what is in its way. */
 export function LiveView<T>({ live, children }: { live: Live<T>; children: (items: T[]) => ReactNode }): ReactElement {
   if (live.state === "loading") {
@@ -127,9 +134,7 @@ export function LiveView<T>({ live, children }: { live: Live<T>; children: (item
   }
   return (
     <>
-      {live.state === "stale" ? (
-        <Alert component="p" variant="warning" isInline title={text.notLive(live.since?.toLocaleTimeString() ?? "")} />
-      ) : null}
+      <NotLive live={live} />
       <div className={live.state === "stale" ? "ew-stale" : ""}>{children(live.items)}</div>
     </>
   );
