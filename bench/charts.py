@@ -1,9 +1,9 @@
 """What a release costs: the chart operator against the helm program in a loop, and a bare loop over the library.
 
 On a real API server. Time is from the creation of the objects until all are Deployed; the helm program installs one
-after the other without --wait, the bare loop with as many threads as the operator's Helm process has. Then everything
-is settled: the operator is restarted, and Helm's actions, effective writes and memory (with the Helm process) are told,
-and how long a foreign edit stands.
+after the other without --wait, the bare loop with as many threads as the operator's Helm process has, and like it
+without Helm's limit of requests per second. Then everything is settled: the operator is restarted, and Helm's actions,
+effective writes and memory (with the Helm process) are told, and how long a foreign edit stands.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import drive
+from edgewright.controllers.chart.helm import UNLIMITED
 from edgewright.controllers.chart.helm_program import WORKERS
 from tests.cluster.charts.chart_stage import CHART, ChartStage, Operator, Weaks
 from tests.harness import ControlPlane, wait_until
@@ -168,6 +169,7 @@ def _measure(args: Namespace) -> drive.Outcome:
         with namespace(plane, "bare") as where:
             found[BARE] = drive.run_peer(
                 [
+                    *("env", *(f"{name}={value}" for name, value in UNLIMITED.items())),
                     *(sys.executable, "-m", "bench.peers.charts_bare", str(plane.kubeconfig), where, str(CHART)),
                     *(str(args.releases), str(WORKERS)),
                 ],

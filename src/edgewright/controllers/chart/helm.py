@@ -42,6 +42,10 @@ MAX_LINE: Final = 64 << 20
 _START_WITHIN: Final = 60.0
 _PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR", "KUBECONFIG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 _POD: Final = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+_RATES: Final = ("HELM_QPS", "HELM_BURST_LIMIT")
+UNLIMITED: Final = {"HELM_QPS": "-1"}
+"""Helm's own limit of 5 requests per second is for one person's commands: its storage alone sends three per action. The
+workers bound how much is sent at once, and the API server is fair by itself."""
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 _PROGRAM: Final = "edgewright.controllers.chart.helm_program"
 
@@ -269,7 +273,8 @@ class HelmProcess:
 
 def _passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     """What the child sees of our environment."""
-    found = {each: environ[each] for each in (*_PASSED_ON, *_POD, *_PROXIES) if each in environ}
+    given = {each: environ[each] for each in (*_PASSED_ON, *_POD, *_PROXIES, *_RATES) if each in environ}
+    found = {**UNLIMITED, **given}
     if not Path(found.get("HOME", "")).is_dir():
         found.pop("HOME", None)  # Helm takes what it cannot look into for a cluster that it cannot reach
     return found

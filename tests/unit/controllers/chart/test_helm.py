@@ -156,6 +156,17 @@ async def test_it_sees_no_more_of_the_environment_than_it_needs(tmp_path: Path) 
     assert "SECRET" not in seen
 
 
+async def test_helms_limit_for_one_persons_commands_does_not_hold_for_hundreds_of_releases() -> None:
+    show = 'import json, os\nprint(json.dumps({"ready": 1}), flush=True)\ninput()\n'
+    show += 'print(json.dumps({"id": 1, "templates": dict(os.environ)}), flush=True)\n'
+    for given, rate in (({}, "-1"), ({"HELM_QPS": "50"}, "50")):
+        environ = {"PATH": os.environ["PATH"], **given}
+        made = HelmProcess(Access(), clock=SystemClock(), program=("-c", show), environ=environ)
+        seen = await made.render(Path("shop"), release="r", namespace="d", values={})
+        await made.close()
+        assert seen["HELM_QPS"] == rate
+
+
 async def test_a_home_that_is_no_folder_is_not_passed_on(tmp_path: Path) -> None:
     show = 'import json, os\nprint(json.dumps({"ready": 1}), flush=True)\ninput()\n'
     show += 'print(json.dumps({"id": 1, "templates": dict(os.environ)}), flush=True)\n'
