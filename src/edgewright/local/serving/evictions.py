@@ -72,7 +72,7 @@ class Evictions:
             return
         if len(budgets) > 1:
             why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-            raise Refusal(500, "", why)
+            raise Refusal(500, "InternalError", why)
         budget, status = budgets[0], budgets[0].get("status") or {}
         if not _is_ready(pod) and _lets_unhealthy_go(budget, status):
             return
