@@ -18,6 +18,7 @@ from aiohttp import web
 
 from edgewright.console import pages, site
 from edgewright.console.call import Call, Shared
+from edgewright.console.fleet_index import FleetIndex
 from edgewright.console.gate import Gate, check_same_origin
 from edgewright.console.identity import (
     COOKIE,
@@ -112,6 +113,7 @@ class Console:
             oidc=self._oidc,
             stopping=self._stopping,
             cache=self.shared_cache,
+            fleet=FleetIndex(),
         )
 
     def application(self) -> web.Application:
