@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from edgewright.console import Console, Gate, Limits, Settings, listen
-from edgewright.runtime import config
+from edgewright.runtime import config, logs
 
 _MANY = 1_000_000
 
@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("--shared-cache", action="store_true")
     args = parser.parse_args()
+    logs.setup(level="warning", format="text")
     asyncio.run(serve(args.kubeconfig, shared_cache=args.shared_cache))
 
 

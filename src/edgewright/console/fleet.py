@@ -85,7 +85,8 @@ async def fleet(call: Call) -> web.Response:
 
 async def _counts(call: Call, labels: str, group_by: str) -> Counter[tuple[str, str, str]]:
     chosen = selector(labels)
-    kept = None if chosen is None else await kind_cache_for(call, Device.kind, "list", "")
+    patience = call.shared.limits.whole_kind_seconds
+    kept = None if chosen is None else await kind_cache_for(call, Device.kind, "list", "", patience=patience)
     if chosen is not None and kept is not None:
         rows = await call.shared.fleet.rows(kept)
         asked = (each for each in rows if chosen.matches(each.labels)) if chosen.requirements else rows

@@ -39,7 +39,12 @@ class Reads:
     async def list(self, resource: type[R], namespace: str | None = None, *, labels: str = "") -> list[R]:
         """All that the caller may see of a kind, or of a namespace's; what cannot be read is left out."""
         chosen = selector(labels)
-        kept = None if chosen is None else await kind_cache_for(self._call, resource.kind, "list", namespace)
+        patience = self._call.shared.limits.whole_kind_seconds
+        kept = (
+            None
+            if chosen is None
+            else await kind_cache_for(self._call, resource.kind, "list", namespace, patience=patience)
+        )
         if chosen is None or kept is None:
             pages = self._call.client.of(resource).pages(namespace, labels=labels)
             return [each async for page in pages for each in page.items]

@@ -77,6 +77,8 @@ class Settings:
     """Whether it speaks TLS itself."""
     shared_cache: bool = False
     """Whether our kinds are read once for all callers, as the kubeconfig's user, and shown by each caller's rights."""
+    cache_granted: bool = False
+    """Whether that is so too for foreign kinds that this user may list and watch."""
     page: Path = site.STATIC
     """Where `make web` has built the page, where it has."""
 
@@ -98,7 +100,12 @@ class Console:
         self._stopping = asyncio.Event()
         self._clock = clock
         self.shared_cache = (
-            SharedCache(Client(config, connections=2), clock, review_seconds=limits.recheck)
+            SharedCache(
+                Client(config, connections=2),
+                clock,
+                review_seconds=limits.recheck,
+                granted=settings.cache_granted,
+            )
             if settings.shared_cache
             else None
         )

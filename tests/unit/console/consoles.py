@@ -130,6 +130,7 @@ async def consoles(
     as_me: bool = False,
     oidc: OidcSettings | None = None,
     shared_cache: bool = False,
+    cache_granted: bool = False,
     clock: Clock | None = None,
     page: Path | None = None,
 ) -> AsyncIterator[Portal]:
@@ -151,6 +152,7 @@ async def consoles(
             as_me=as_me,
             oidc=oidc,
             shared_cache=shared_cache,
+            cache_granted=cache_granted,
             page=page or directory / "not built",
         )
         async with in_front_of(config, settings, clock=clock) as (console, url), calling() as session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ from edgewright.api import Device, FlashJob
 from edgewright.api.firmwarerollout import FirmwareRollout
 from edgewright.api.fleet import Fleet
 from edgewright.console import kind_cache
+from edgewright.runtime.client import Client
 from tests.harness import wait_until_async
-from tests.unit.console.consoles import ROLLOUTS, Portal, consoles, device, rollout
+from tests.unit.console.consoles import IN_DEFAULT, ROLLOUTS, WIDGETS, Portal, consoles, device, rollout, widget
 from tests.unit.console.requests_seen import requests_seen
 
 READ = {each.kind.path() for each in (Device, Fleet, FlashJob, FirmwareRollout)}
@@ -117,3 +119,28 @@ async def test_a_plan_is_made_from_the_cache(tmp_path: Path) -> None:
         assert found.status == 200, found.body
         assert (found.body["total"], list(found.body["excluded"])) == (2, ["c"])
         assert reads_past_the_cache(seen) == []
+
+
+async def test_a_foreign_kind_is_kept_where_the_console_was_granted_it(tmp_path: Path) -> None:
+    async with consoles(tmp_path, shared_cache=True, cache_granted=True) as portal:
+        assert (await portal("POST", IN_DEFAULT, widget("one"))).status == 201
+        assert [each["metadata"]["name"] for each in (await ask(portal, WIDGETS))["items"]] == ["one"]
+        assert (await portal("PUT", f"{IN_DEFAULT}/one", widget("one", size=4))).status == 200
+        with requests_seen() as seen:
+            assert (await portal("GET", f"{IN_DEFAULT}/one")).body["spec"]["size"] == 4
+            assert len((await ask(portal, WIDGETS))["items"]) == 1
+        assert [path for method, path in seen if method in {"GET", "WATCH"}] == []
+        assert (await portal("GET", IN_DEFAULT, token="nobody")).status == 401
+
+
+async def test_a_foreign_kind_that_the_console_may_not_read_is_read_as_the_caller(tmp_path: Path) -> None:
+    async with consoles(tmp_path, shared_cache=True, cache_granted=True) as portal:
+        assert (await portal("POST", IN_DEFAULT, widget("one"))).status == 201
+        cache = portal.console.shared_cache
+        assert cache is not None
+        nobody = replace(portal.config, tls=portal.config.tls.without_certificate())  # type: ignore[union-attr]
+        cache._client = Client(nobody, connections=1)  # a console without any rights
+        with requests_seen() as seen:
+            assert (await portal("GET", f"{IN_DEFAULT}/one")).body["spec"]["size"] == 3
+        assert [path for method, path in seen if method == "GET" and path.endswith("/one")]
+        assert not cache.watched
