@@ -19,6 +19,8 @@ ARCH ?= $(shell uname -m)
 CONFIG ?= config/default
 # The file that build-installer writes.
 INSTALLER ?= dist/install.yaml
+# The console in a file of its own: not everybody wants one, and it needs a certificate.
+CONSOLE_INSTALLER ?= $(dir $(INSTALLER))console.yaml
 REPLICAS ?=
 # make undeploy FORCE=yes deletes custom resources too.
 FORCE ?=
@@ -88,14 +90,18 @@ undeploy: ## Remove what deploy created; refuses while there are custom resource
 	@$(RENDER) build/config/default | "$(KUBECTL)" delete --ignore-not-found -f -
 
 .PHONY: build-installer
-build-installer: ## Write dist/install.yaml: everything that deploy installs, in one file, with the operator of IMG.
+build-installer: ## Write dist/install.yaml: everything that deploy installs, with the operator of IMG; and dist/console.yaml.
 	$(call need_kubectl)
 	@mkdir -p $(dir $(INSTALLER))
 	@$(OVERLAY) --image "$(IMG)" --arguments='$(ARGS)' $(CONFIG) build/config/default
 	@{ echo "# Edgewright with the image $(IMG). Made by: make build-installer IMG=$(IMG)"; \
 		$(RENDER) build/config/default; } >build/install.yaml
 	@mv build/install.yaml $(INSTALLER)
-	@echo $(INSTALLER)
+	@"$(PYTHON)" hack/overlay.py --image "$(IMG)" config/console build/config/console
+	@{ echo "# The console of Edgewright with the image $(IMG). Made by: make build-installer IMG=$(IMG)"; \
+		$(RENDER) build/config/console; } >build/console.yaml
+	@mv build/console.yaml $(CONSOLE_INSTALLER)
+	@echo $(INSTALLER) $(CONSOLE_INSTALLER)
 
 # What is installed into the images is chosen and checked here, by pip: the builder needs no network and runs nothing.
 define need_container_tool

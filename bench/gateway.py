@@ -82,10 +82,10 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def memory_of(pid: int) -> float:
-    """The memory of a process, in bytes."""
+def memory_of(pid: int, *, peak: bool = False) -> float:
+    """The memory of a process, in bytes: as it is now, or the most that it ever was."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith("VmHWM:" if peak else "VmRSS:"):
             return float(line.split()[1]) * 1024
     raise RuntimeError("the process has no memory")
 

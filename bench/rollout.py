@@ -14,7 +14,8 @@ import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -183,36 +184,43 @@ async def writes(plane: ControlPlane, number: int) -> Counter[str]:
         drive.client_for(plane) as flashing,
         drive.client_for(plane) as rolling,
     ):
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ota-agent-tls", "namespace": "default"}}
-        await client.transport.request(
-            "POST",
-            "/api/v1/namespaces/default/secrets",
-            body=msgspec.json.encode({**secret, "stringData": {"tls.crt": "c", "tls.key": "k"}}),
-        )
-        clock, settings = SystemClock(), Settings(local=True)
-        jobs = Manager(flashing, clock=clock)
-        context = Context(jobs, settings, clock)
-        add_jobs(jobs, context, Takeover(context))
-        rollouts = Manager(rolling, clock=clock)
-        add_rollouts(rollouts, settings, clock)
         _count(rolling, counted)
-        tasks = [
-            asyncio.create_task(jobs.run()),
-            asyncio.create_task(rollouts.run()),
-            asyncio.create_task(_flash(context)),
-        ]
         names = [f"device-{place:06}" for place in range(number)]
         selector = {"names": names} if number <= 5000 else {}
         made = rollout_of(selector=selector, maxConcurrent=200)
         metadata = ObjectMeta(name="bench", namespace="default")
         await client.of(FirmwareRollout).create(FirmwareRollout(metadata=metadata, spec=made.spec))
-        try:
-            await _until_completed(client)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        async with carried_out(flashing, rolling):
+            await until_completed(client)
     return counted
+
+
+@asynccontextmanager
+async def carried_out(flashing: Client, rolling: Client) -> AsyncIterator[None]:
+    """Rollouts go on for the length of the block, with FlashJobs that are carried out at once."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ota-agent-tls", "namespace": "default"}}
+    await flashing.transport.request(
+        "POST",
+        "/api/v1/namespaces/default/secrets",
+        body=msgspec.json.encode({**secret, "stringData": {"tls.crt": "c", "tls.key": "k"}}),
+    )
+    clock, settings = SystemClock(), Settings(local=True)
+    jobs = Manager(flashing, clock=clock)
+    context = Context(jobs, settings, clock)
+    add_jobs(jobs, context, Takeover(context))
+    rollouts = Manager(rolling, clock=clock)
+    add_rollouts(rollouts, settings, clock)
+    tasks = [
+        asyncio.create_task(jobs.run()),
+        asyncio.create_task(rollouts.run()),
+        asyncio.create_task(_flash(context)),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _count(client: Client, counted: Counter[str]) -> None:
@@ -259,7 +267,8 @@ async def _end(context: Context, device: Device) -> None:
         return
 
 
-async def _until_completed(client: Client) -> None:
+async def until_completed(client: Client) -> None:
+    """Waits for the end of the rollout that is called bench."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         status = (await client.of(FirmwareRollout).get(Key("default", "bench"))).status

@@ -34,13 +34,20 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "gateway": tuple(
         f"gateway/{name}.yaml" for name in ("service_account", "role", "role_binding", "gateway", "service")
     ),
-    "network-policy": ("network-policy/allow-metrics-traffic.yaml", "network-policy/allow-agents.yaml"),
+    "console": tuple(
+        f"console/{name}.yaml"
+        for name in ("service_account", "role", "kinds_role", "role_binding", "console", "service")
+    ),
+    "network-policy": tuple(
+        f"network-policy/{name}.yaml" for name in ("allow-metrics-traffic", "allow-agents", "allow-portals")
+    ),
     "monitor": ("prometheus/monitor.yaml",),
     "alerts": ("prometheus/rules.yaml",),
 }
 """The files of config/ that each template is made of."""
 CONDITIONS: Final = {
     "gateway": '(and .Values.gateway.enabled (include "edgewright.has" (list . "edge")))',
+    "console": ".Values.console.enabled",
     "network-policy": ".Values.networkPolicy.enabled",
     "monitor": ".Values.prometheus.serviceMonitor",
     "alerts": ".Values.prometheus.rules",
@@ -143,6 +150,20 @@ def _gateway(document: dict[str, Any]) -> None:
     _shared(pod, container, "gateway.resources")
 
 
+def _console(document: dict[str, Any]) -> None:
+    pod = document["spec"]["template"]["spec"]
+    pod["serviceAccountName"] = _named(pod["serviceAccountName"])
+    (container,) = pod["containers"]
+    document["spec"]["replicas"] = _mark(".Values.console.replicas")
+    kept = [each for each in container["args"] if not each.startswith("--tls-")]
+    container["args"] = [*kept, _lines_of("edgewright.consolearguments")]
+    container["volumeMounts"] = _mark('include "edgewright.consolemounts" . | fromYamlArray | toJson')
+    pod["volumes"] = _mark('include "edgewright.consolevolumes" . | fromYamlArray | toJson')
+    for probe in ("livenessProbe", "readinessProbe"):
+        container[probe]["httpGet"]["scheme"] = _mark('ternary "HTTP" "HTTPS" .Values.console.behindProxy')
+    _shared(pod, container, "console.resources")
+
+
 def _shared(pod: dict[str, Any], container: dict[str, Any], resources: str) -> None:
     container["image"] = _mark('include "edgewright.image" .')
     container["imagePullPolicy"] = _mark(".Values.image.pullPolicy")
@@ -159,14 +180,20 @@ def _gateway_service(document: dict[str, Any]) -> None:
     document["spec"]["type"] = _mark(".Values.gateway.service.type")
 
 
+def _console_service(document: dict[str, Any]) -> None:
+    document["spec"]["type"] = _mark(".Values.console.service.type")
+
+
 def _monitor(document: dict[str, Any]) -> None:
     document["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] = _mark(".Release.Name")
 
 
 _ADAPT: Final = {
     ("Deployment", "controller-manager"): _manager,
+    ("Deployment", "console"): _console,
     ("Deployment", "gateway"): _gateway,
     ("Role", "leader-election-role"): _lease,
+    ("Service", "console"): _console_service,
     ("Service", "gateway"): _gateway_service,
     ("ServiceMonitor", "controller-manager-metrics-monitor"): _monitor,
 }

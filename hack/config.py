@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from edgewright.api.capabilities import CAPABILITIES, FLASHJOB, SECRET_CHECK, SHARED, Capability, Rule, kinds_of
+from edgewright.api.capabilities import (
+    CAPABILITIES,
+    FLASHJOB,
+    SECRET_CHECK,
+    SHARED,
+    Capability,
+    Rule,
+    console_rules,
+    kinds_of,
+)
 from edgewright.api.manifests import manifests, render
 from edgewright.api.user_roles import user_roles
 
 GENERATED: Final = "# Generated from edgewright/api/capabilities.py; do not edit. After a change: make manifests"
 CAPABILITY_LABEL: Final = "edgewright.dev/capability"
 """What everything has in config/ that belongs to one capability alone: the component that leaves it out goes by it."""
+CONSOLE_LABEL: Final = "edgewright.dev/aggregate-to-console"
+"""What the ClusterRoles have whose rights the console has: an administrator can add some for foreign kinds."""
 CLUSTER_WIDE: Final = frozenset({("", "namespaces"), ("", "nodes"), ("coordination.k8s.io", "leases")})
 """What the operator reads outside its namespace even where it works in one: nodes have none, and the original operator,
 for which it waits, is in another."""
@@ -65,10 +76,17 @@ def files(capabilities: Sequence[Capability] = CAPABILITIES) -> dict[str, str]:
         "namespaced/roles.yaml": _namespaced(capabilities),
         "namespaced/kustomization.yaml": _NAMESPACED.replace("%NAMES%", "|".join(("manager", *_names(capabilities)))),
         "no-secret-check/kustomization.yaml": _no_secret_check(),
+        "console/kinds_role.yaml": _console_role(),
     }
     for each in capabilities:
         found[f"without/{each.name}/kustomization.yaml"] = _without(each, capabilities)
     return {path: f"{GENERATED}\n{text}" for path, text in found.items()}
+
+
+def _console_role() -> str:
+    """Our kinds, for the console's shared cache; by its label it becomes part of the console's role."""
+    labels = {CONSOLE_LABEL: "true"}
+    return _role("console-kinds-role", "what the console reads of our kinds", console_rules(), labels=labels)
 
 
 def _names(capabilities: Iterable[Capability]) -> list[str]:
@@ -169,14 +187,21 @@ def _roles(capabilities: Iterable[Capability]) -> str:
 
 
 def _role(
-    name: str, summary: str, rules: Iterable[Rule], owner: Capability | None = None, kind: str = "ClusterRole"
+    name: str,
+    summary: str,
+    rules: Iterable[Rule],
+    owner: Capability | None = None,
+    kind: str = "ClusterRole",
+    *,
+    labels: Mapping[str, str] | None = None,
 ) -> str:
     """A role with the reason of each right above it."""
+    labels = {**({CAPABILITY_LABEL: owner.name} if owner is not None else {}), **(labels or {})}
     lines = [f"# {summary}", f"apiVersion: {_RBAC}/v1", f"kind: {kind}", "metadata:", f"  name: {name}"]
     if kind == "Role":
         lines.append(f"  namespace: {_NAMESPACE}")
-    if owner is not None:
-        lines += ["  labels:", f"    {CAPABILITY_LABEL}: {owner.name}"]
+    if labels:
+        lines += ["  labels:", *(f"    {label}: {_quoted(value)}" for label, value in labels.items())]
     lines.append("rules:")
     for rule in rules:
         lines.append(f"  # {rule.why}")
@@ -185,6 +210,11 @@ def _role(
             quoted = ", ".join(value or '""' for value in listed)
             lines.append(f"  {'- ' if number == 0 else '  '}{field}: [{quoted}]")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _quoted(value: str) -> str:
+    """A label's value, which YAML must not read as anything but text."""
+    return f'"{value}"' if value in {"true", "false"} else value
 
 
 def _bindings(capabilities: Iterable[Capability]) -> str:

@@ -372,5 +372,6 @@ class TestInstaller:
 
     def test_the_committed_installer_is_what_the_target_makes(self, place: Place) -> None:
         place.typed("make build-installer")
-        made = list(yaml.safe_load_all((place.folder / "dist/install.yaml").read_text()))
-        assert made == list(yaml.safe_load_all((ROOT / "dist/install.yaml").read_text(encoding="utf-8")))
+        for name in ("install", "console"):
+            made = list(yaml.safe_load_all((place.folder / f"dist/{name}.yaml").read_text()))
+            assert made == list(yaml.safe_load_all((ROOT / f"dist/{name}.yaml").read_text(encoding="utf-8")))

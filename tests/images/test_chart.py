@@ -185,6 +185,43 @@ def test_a_wrong_value_is_refused_before_anything_is_rendered(values: dict[str, 
     assert "values don't meet the specifications of the schema" in helm("render", values=values, fails=True)
 
 
+def test_the_console_is_what_its_installer_has_but_for_what_helm_adds() -> None:
+    chart = rendered(console={"enabled": True})
+    installed = {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in yaml.safe_load_all((ROOT / "dist/console.yaml").read_text(encoding="utf-8"))
+    }
+    assert set(chart) - set(rendered()) == set(installed)
+    for name in ("edgewright-console-role", "edgewright-console-kinds-role"):
+        made, wanted = (each["ClusterRole", "", name] for each in (chart, installed))
+        assert [made.get(field) for field in ("rules", "aggregationRule")] == [
+            wanted.get(field) for field in ("rules", "aggregationRule")
+        ]
+    made, wanted = (
+        each["Deployment", NAMESPACE, "edgewright-console"]["spec"]["template"]["spec"] for each in (chart, installed)
+    )
+    assert sorted(made["containers"][0]["args"]) == sorted(wanted["containers"][0]["args"])
+    for field in ("livenessProbe", "readinessProbe", "ports", "resources", "securityContext"):
+        assert made["containers"][0][field] == wanted["containers"][0][field]
+    assert sorted(made["volumes"], key=str) == sorted(wanted["volumes"], key=str)
+
+
+def test_the_console_signs_people_in_and_can_be_behind_a_proxy() -> None:
+    oidc = {"issuer": "https://login.example", "clientId": "edgewright", "scope": "openid groups"}
+    given = {"enabled": True, "behindProxy": True, "sessionKeySecret": "keys", "oidc": oidc, "arguments": ["--x"]}
+    assert "needs console.externalUrl" in helm("render", values={"console": given}, fails=True)
+    chart = rendered(console={**given, "externalUrl": "https://console.example"})
+    pod = chart["Deployment", NAMESPACE, "edgewright-console"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"] == [
+        *("console", "--listen=0.0.0.0:8443", "--shared-cache", "--cache-granted", "--behind-proxy"),
+        *("--session-key-file=/etc/edgewright/session/key", "--oidc-issuer=https://login.example"),
+        *("--oidc-client-id=edgewright", "--external-url=https://console.example", "--oidc-scope=openid groups", "--x"),
+    ]
+    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTP"
+    assert {each["name"] for each in pod["volumes"]} == {"tmp", "session-key"}
+
+
 def test_an_image_by_its_digest() -> None:
     digest = f"sha256:{'0' * 64}"
     pod = rendered(image={"digest": digest})["Deployment", NAMESPACE, "edgewright-controller-manager"]["spec"]

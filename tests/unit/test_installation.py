@@ -101,7 +101,7 @@ def test_a_component_leaves_a_capability_out_but_for_the_kinds_that_another_has(
 
 
 def test_files_are_written_once_and_what_is_gone_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(config.write(tmp_path, config.files((FLASHJOB, OTHER)))) == 9
+    assert len(config.write(tmp_path, config.files((FLASHJOB, OTHER)))) == 10
     assert config.write(tmp_path, config.files((FLASHJOB, OTHER))) == []
     changed = config.write(tmp_path, config.files((FLASHJOB,)))
     assert tmp_path / "without/other/kustomization.yaml" in changed
@@ -283,3 +283,49 @@ def test_the_example_for_shared_clusters_closes_everything_that_can_be_closed() 
     run = line.commands["run"]
     assert sorted(names) == sorted(name for option in run.params for name in option.opts if name.startswith("--allow-"))
     assert run.make_context("run", given).params, "each takes such a value"
+
+
+def test_the_console_in_a_cluster_reads_our_kinds_and_what_administrators_add_and_nothing_else() -> None:
+    installed = list(yaml.safe_load_all((ROOT / "dist/console.yaml").read_text(encoding="utf-8")))
+    found = {(each["kind"], each["metadata"]["name"]): each for each in installed}
+    role = found["ClusterRole", "edgewright-console-role"]
+    (selector,) = role["aggregationRule"]["clusterRoleSelectors"]
+    kinds = found["ClusterRole", "edgewright-console-kinds-role"]
+    assert selector["matchLabels"].items() <= kinds["metadata"]["labels"].items()
+    assert "rules" not in role  # they are the sum; who applies this file again must not empty it
+    listed = {(group, each) for rule in kinds["rules"] for group in rule["apiGroups"] for each in rule["resources"]}
+    assert listed == {(each.kind.group, each.kind.plural) for each in kinds_of(CAPABILITIES)}
+    assert {verb for rule in kinds["rules"] for verb in rule["verbs"]} == {"list", "watch"}
+    (binding,) = (each for each in installed if each["kind"].endswith("Binding"))
+    account = {"kind": "ServiceAccount", "name": "edgewright-console", "namespace": "edgewright-system"}
+    assert (binding["roleRef"]["name"], binding["subjects"]) == ("edgewright-console-role", [account])
+
+
+def test_the_console_in_a_cluster_is_closed_to_whoever_gets_into_it() -> None:
+    installed = list(yaml.safe_load_all((ROOT / "dist/console.yaml").read_text(encoding="utf-8")))
+    (deployment,) = (each for each in installed if each["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod["serviceAccountName"] == "edgewright-console"
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["limits"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"] == {"path": "/healthz", "port": "https", "scheme": "HTTPS"}
+    (policy,) = documents("network-policy/allow-portals.yaml")
+    assert [each["port"] for rule in policy["spec"]["ingress"] for each in rule["ports"]] == [ports["https"]]
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_the_console_takes_the_arguments_that_its_deployment_gives_it() -> None:
+    (container,) = documents("console/console.yaml")[0]["spec"]["template"]["spec"]["containers"]
+    line: Any = typer.main.get_command(command_line("console"))
+    context = line.commands["console"].make_context("console", list(container["args"][1:]))
+    given = context.params
+    assert (given["listen"], given["shared_cache"], given["cache_granted"]) == ("0.0.0.0:8443", True, True)

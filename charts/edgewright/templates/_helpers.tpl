@@ -98,6 +98,63 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 {{- end }}
 {{- end }}
 
+{{- define "edgewright.consolearguments" -}}
+{{- if .Values.console.behindProxy }}
+- --behind-proxy
+{{- else }}
+- --tls-cert=/etc/edgewright/console/tls.crt
+- --tls-key=/etc/edgewright/console/tls.key
+{{- end }}
+{{- if .Values.console.sessionKeySecret }}
+- --session-key-file=/etc/edgewright/session/{{ .Values.console.sessionKey }}
+{{- end }}
+{{- with .Values.console.oidc }}
+{{- if .issuer }}
+- --oidc-issuer={{ .issuer }}
+- --oidc-client-id={{ .clientId | required "console.oidc.issuer needs console.oidc.clientId: as whom the provider knows the console" }}
+- --external-url={{ $.Values.console.externalUrl | required "console.oidc.issuer needs console.externalUrl: where browsers reach the console" }}
+{{- with .scope }}
+- {{ printf "--oidc-scope=%s" . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range .Values.console.arguments }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "edgewright.consolemounts" -}}
+- name: tmp
+  mountPath: /tmp
+{{- if not .Values.console.behindProxy }}
+- name: certificate
+  mountPath: /etc/edgewright/console
+  readOnly: true
+{{- end }}
+{{- if .Values.console.sessionKeySecret }}
+- name: session-key
+  mountPath: /etc/edgewright/session
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "edgewright.consolevolumes" -}}
+- name: tmp
+  emptyDir:
+    medium: Memory
+    sizeLimit: 1Mi
+{{- if not .Values.console.behindProxy }}
+- name: certificate
+  secret:
+    secretName: {{ .Values.console.tlsSecret | default (printf "%s-console-tls" (include "edgewright.fullname" .)) }}
+{{- end }}
+{{- with .Values.console.sessionKeySecret }}
+- name: session-key
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- end }}
+
 {{- define "edgewright.mounts" -}}
 {{- if .Values.metrics.certificateSecret }}
 - name: metrics-certificate

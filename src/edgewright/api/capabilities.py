@@ -390,6 +390,17 @@ def kinds_of(capabilities: Iterable[Capability]) -> tuple[type[CustomResource], 
     return tuple(dict.fromkeys(kind for each in capabilities for kind in each.kinds))
 
 
+def console_rules() -> tuple[Rule, ...]:
+    """What the console's shared cache reads of our kinds, with the console's own rights; it never writes."""
+    groups: dict[str, list[str]] = {}
+    for each in kinds_of(CAPABILITIES):
+        groups.setdefault(each.kind.group, []).append(each.kind.plural)
+    return tuple(
+        Rule(groups=(group,), resources=tuple(plurals), verbs=("list", "watch"), why="reads them once for all callers")
+        for group, plurals in groups.items()
+    )
+
+
 def named(names: Iterable[str]) -> tuple[Capability, ...]:
     """The capabilities of these names, in our order; ValueError says which name is unknown and which there are."""
     wanted = set(names)

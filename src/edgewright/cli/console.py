@@ -141,6 +141,13 @@ def console(
             "what the API server says that they may see: many viewers then cost it one watch per kind.",
         ),
     ] = False,
+    cache_granted: Annotated[
+        bool,
+        typer.Option(
+            "--cache-granted",
+            help="With --shared-cache: so too any other custom resource that this user may list and watch.",
+        ),
+    ] = False,
 ) -> None:
     """Serve the REST API for applications: custom resources over HTTP, with the caller's token and rights."""
     where = read_listen(listen)
@@ -161,6 +168,7 @@ def console(
             session_key_file=session_key_file,
         ),
         shared_cache=shared_cache,
+        cache_granted=cache_granted,
     )
     loaded = config.load(kubeconfig=kubeconfig, context=context)
     logs.setup(level="info")
@@ -270,6 +278,7 @@ def choose(
     as_me: bool,
     oidc: Oidc | None = None,
     shared_cache: bool = False,
+    cache_granted: bool = False,
 ) -> Chosen:
     """How to serve; wrong usage says what is unsafe about what was asked for, before anything listens."""
     from edgewright.console import Gate, Settings  # noqa: PLC0415 - other commands need none of it
@@ -292,9 +301,18 @@ def choose(
     provider = (oidc or Oidc()).settings(loopback=loopback and not behind_proxy)
     if as_me and provider is not None:
         raise ConfigError("--as-me and --oidc-issuer are two ways to sign in: choose one")
+    if cache_granted and not shared_cache:
+        raise ConfigError("--cache-granted says what else is in the shared cache: name --shared-cache too")
     gate = Gate(loopback=loopback and not behind_proxy, origins=frozenset(origins))
     tls = None if tls_cert is None or tls_key is None else serving_tls(tls_cert, tls_key)
-    settings = Settings(gate=gate, as_me=as_me, oidc=provider, secure=tls is not None, shared_cache=shared_cache)
+    settings = Settings(
+        gate=gate,
+        as_me=as_me,
+        oidc=provider,
+        secure=tls is not None,
+        shared_cache=shared_cache,
+        cache_granted=cache_granted,
+    )
     return Chosen(settings=settings, tls=tls)
 
 

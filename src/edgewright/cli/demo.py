@@ -188,7 +188,7 @@ async def show(scene: Scene, console: Console, *, started: float) -> bool:
     good = await rolled_out(scene, good_rollout(scene.registry.host), console)
     refused = next(row.name for row in rows if row.number == REFUSED)
     say(f"\n   edgewright rollout why {refused}")
-    why = await why_world.sentence(scene.client, refused, namespace=scene.where.searched)
+    why = await why_world.sentence(why_world.ServerReads(scene.client), refused, namespace=scene.where.searched)
     say(f"   {why}", markup=False)
     say(f"\n[bold]3. Roll out {BAD}[/], which crashes on device {CRASHING} some seconds after it was proven to run\n")
     scene.fleet[CRASHING].faults = (_parsed(_CRASH),)

@@ -103,7 +103,8 @@ def show(
         async def text(raw: RawObject) -> list[str]:
             device = msgspec.convert(raw, Device)
             lines = device_text.described(device, SystemClock().now(), colour=terminal.coloured(sys.stdout))
-            return [*lines, f"Update:       {await why_world.sentence(client, name, namespace=where.searched)}"]
+            reads = why_world.ServerReads(client)
+            return [*lines, f"Update:       {await why_world.sentence(reads, name, namespace=where.searched)}"]
 
         await objects.describe(client, Device, where, name, form=output, text=text)
 

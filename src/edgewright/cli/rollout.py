@@ -278,7 +278,7 @@ def why(
 
     async def work(client: Client) -> str:
         chosen = await rollout_follow.get(client, where, rollout) if rollout else None
-        return await why_world.sentence(client, device, namespace=where.searched, rollout=chosen)
+        return await why_world.sentence(why_world.ServerReads(client), device, namespace=where.searched, rollout=chosen)
 
     terminal.give(where.run(work))
 

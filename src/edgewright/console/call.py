@@ -27,6 +27,7 @@ from edgewright.runtime.objects import Kind, RawObject
 from edgewright.runtime.transport import StaleConnection
 
 if TYPE_CHECKING:
+    from edgewright.console.fleet_index import FleetIndex
     from edgewright.console.shared_cache import SharedCache
 
 _UNSAFE: Final = frozenset("/%\\")
@@ -46,6 +47,8 @@ class Shared:
     stopping: asyncio.Event
     cache: SharedCache | None = None
     """Our kinds, read once for all callers; None: every read goes out as its caller."""
+    fleet: FleetIndex
+    """What the shared cache's Devices are counted by."""
 
 
 @dataclass(frozen=True, kw_only=True)

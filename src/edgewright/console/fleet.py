@@ -1,75 +1,57 @@
 """The fleet at a glance: how many devices stand where, which versions they run, and the same for each group.
 
-`summary` is pure. The handlers read Devices with the caller's rights, page by page or from the shared cache, and keep
+`summary` is pure. The handlers read Devices with the caller's rights, from the shared cache or page by page, and keep
 none of them; nothing is sent to a client device by device.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
-from edgewright.api.device import STALE, Device
-from edgewright.api.flash_pod import Outcome
+from edgewright.api.device import Device
 from edgewright.api.fleet import FLEET, Fleet
 from edgewright.console.answers import DeviceHistory, Flash, FleetGroup, FleetSummary, Freeze, Why
 from edgewright.console.call import Call, answer
-from edgewright.console.kind_cache import Shown
+from edgewright.console.fleet_index import NONE, Row, State, row_of
+from edgewright.console.reads import Reads
 from edgewright.console.shared_cache import kind_cache_for, selector
 from edgewright.controllers.rollout import why_world
-from edgewright.runtime.conditions import is_true
-from edgewright.runtime.errors import UNFIT, Forbidden, NotFound
+from edgewright.runtime.errors import Forbidden, NotFound
 from edgewright.runtime.objects import Key
 
-State: TypeAlias = Literal["updating", "quarantined", "failed", "unreachable", "ok"]
 STATES: Final[tuple[State, ...]] = ("failed", "quarantined", "unreachable", "updating", "ok")
 """Where a device stands; trouble first."""
 _VERSIONS: Final = 50
 _GROUPS: Final = 1000
-_AT_ONCE: Final = 500
 OTHER: Final = "(other)"
-NONE: Final = "(none)"
-_device: Final = msgspec.json.Decoder(Device).decode
 
 
-def state_of(device: Device) -> State:
-    """Where one device stands: what somebody has to look at comes before what goes by itself."""
-    status = device.status
-    if status.claim is not None:
-        return "updating"
-    if status.quarantined:
-        return "quarantined"
-    last = status.last_flash
-    if last is not None and last.outcome in set(Outcome) and not Outcome(last.outcome).good:
-        return "failed"
-    return "unreachable" if is_true(status.conditions, STALE) else "ok"
+def counted(rows: Iterable[Row], *, group_by: str = "") -> Counter[tuple[str, str, str]]:
+    """How many devices share state, version and the value of a label: few numbers, however many devices there are."""
+    return Counter((each.state, each.version, each.labels.get(group_by, NONE)) for each in rows)
 
 
-def summary(devices: Iterable[Device], *, group_by: str = "") -> FleetSummary:
+def summary(counts: Counter[tuple[str, str, str]], *, group_by: str = "") -> FleetSummary:
     """The counts; groups by the value of a label, those with trouble first."""
     states: Counter[str] = Counter()
     versions: Counter[str] = Counter()
     groups: dict[str, tuple[Counter[str], Counter[str]]] = {}
-    for device in devices:
-        state, version = state_of(device), device.status.version or NONE
-        states[state] += 1
-        versions[version] += 1
+    for (state, version, name), number in counts.items():
+        states[state] += number
+        versions[version] += number
         if group_by:
-            name = device.metadata.labels.get(group_by, NONE)
-            if name not in groups and len(groups) >= _GROUPS:
-                name = OTHER
-            of = groups.setdefault(name, (Counter(), Counter()))
-            of[0][state] += 1
-            of[1][version] += 1
+            known = name in groups or len(groups) < _GROUPS
+            of = groups.setdefault(name if known else OTHER, (Counter(), Counter()))
+            of[0][state] += number
+            of[1][version] += number
     found = [
-        FleetGroup(name=name, total=counts.total(), states=_states(counts), versions=_most(seen))
-        for name, (counts, seen) in groups.items()
+        FleetGroup(name=name, total=total.total(), states=_states(total), versions=_most(seen))
+        for name, (total, seen) in groups.items()
     ]
     return FleetSummary(
         total=states.total(),
@@ -94,35 +76,30 @@ def _trouble(group: FleetGroup) -> int:
     return group.total - group.states["ok"] - group.states["updating"]
 
 
-async def all_devices(call: Call, *, labels: str = "") -> list[Device]:
-    """Every Device that the caller may see; one that cannot be read is left out."""
-    chosen = selector(labels)
-    kept = None if chosen is None else await kind_cache_for(call, Device.kind, "list", "")
-    if chosen is not None and kept is not None:
-        return await _decoded(kept.select("", chosen.matches if chosen.requirements else None))
-    return [each async for page in call.client.of(Device).pages(labels=labels) for each in page.items]
-
-
-async def _decoded(found: list[Shown]) -> list[Device]:
-    devices: list[Device] = []
-    for number, each in enumerate(found):
-        if number % _AT_ONCE == 0:
-            await asyncio.sleep(0)  # a fleet is large, and others wait
-        with suppress(*UNFIT):
-            devices.append(_device(each.body))
-    return devices
-
-
 async def fleet(call: Call) -> web.Response:
     """The fleet, and whether it is frozen."""
-    devices = await all_devices(call, labels=call.query.get("labelSelector", ""))
-    counted = summary(devices, group_by=call.query.get("groupBy", ""))
-    return answer(msgspec.structs.replace(counted, freeze=await _freeze(call)))
+    group_by = call.query.get("groupBy", "")
+    counts = await _counts(call, call.query.get("labelSelector", ""), group_by)
+    return answer(msgspec.structs.replace(summary(counts, group_by=group_by), freeze=await _freeze(call)))
+
+
+async def _counts(call: Call, labels: str, group_by: str) -> Counter[tuple[str, str, str]]:
+    chosen = selector(labels)
+    patience = call.shared.limits.whole_kind_seconds
+    kept = None if chosen is None else await kind_cache_for(call, Device.kind, "list", "", patience=patience)
+    if chosen is not None and kept is not None:
+        rows = await call.shared.fleet.rows(kept)
+        asked = (each for each in rows if chosen.matches(each.labels)) if chosen.requirements else rows
+        return counted(asked, group_by=group_by)
+    found: Counter[tuple[str, str, str]] = Counter()
+    async for page in call.client.of(Device).pages(labels=labels):  # one that cannot be read is left out
+        found.update(counted(map(row_of, page.items), group_by=group_by))
+    return found
 
 
 async def _freeze(call: Call) -> Freeze | None:
     try:
-        found = await call.client.of(Fleet).get(Key("", FLEET))
+        found = await Reads(call).get(Fleet, Key("", FLEET))
     except (NotFound, Forbidden):  # who may not see it is told by the waiting reasons
         return None
     spec = found.spec
@@ -132,13 +109,14 @@ async def _freeze(call: Call) -> Freeze | None:
 async def explain(call: Call) -> web.Response:
     """Why a device is not updated, in one sentence, by what the caller may see."""
     name, namespace = call.part("name"), call.query.get("namespace")
-    await call.client.of(Device).get(Key("", name))  # who may not see it, or asks for none, is told so
-    return answer(Why(device=name, sentence=await why_world.sentence(call.client, name, namespace=namespace)))
+    reads = Reads(call)
+    await reads.get(Device, Key("", name))  # who may not see it, or asks for none, is told so
+    return answer(Why(device=name, sentence=await why_world.sentence(reads, name, namespace=namespace)))
 
 
 async def history(call: Call) -> web.Response:
     """What came of every job that is remembered on a device, the latest first."""
-    device = await call.client.of(Device).get(Key("", call.part("name")))
+    device = await Reads(call).get(Device, Key("", call.part("name")))
     records = sorted(device.status.records, key=lambda each: each.time.timestamp() if each.time else 0.0, reverse=True)
     flashes = tuple(
         Flash(

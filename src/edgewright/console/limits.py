@@ -45,6 +45,8 @@ class Limits:
     """How often a stream is asked for again as its caller: who lost the right sees no more after that."""
     cache_seconds: float = 5.0
     """How long a request waits for the shared cache to have what it needs; then it goes to the API server."""
+    whole_kind_seconds: float = 30.0
+    """The same for a request that needs all objects of a kind: to list them takes as long as the cache takes."""
 
 
 class Rates:

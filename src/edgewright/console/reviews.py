@@ -1,6 +1,7 @@
-"""What the API server says of the caller: as whom it knows them, and whether it would allow something.
+"""What the API server says of who asks it: as whom it knows them, and whether it would allow something.
 
-Handlers ask it where an answer depends on who is calling. It decides nothing itself.
+Handlers ask it as the caller where an answer depends on who is calling, and the shared cache as the console. It decides
+nothing itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 
 from edgewright.console.answers import User
 from edgewright.console.call import Call
+from edgewright.runtime.client import Client
 from edgewright.runtime.objects import Kind
 
 _SELF: Final = Kind(
@@ -31,21 +33,21 @@ _ACCESS: Final = Kind(
 
 async def user_of(call: Call) -> User:
     """As whom the API server knows the caller."""
-    found = (await _review(call, _SELF, {}))["status"]["userInfo"]
+    found = (await _review(call.client, _SELF, {}))["status"]["userInfo"]
     return User(name=found.get("username", ""), groups=tuple(found.get("groups") or ()))
 
 
-async def may(call: Call, kind: Kind, verb: str, namespace: str) -> bool:
-    """Whether the API server would allow the caller a verb on a kind."""
+async def may(client: Client, kind: Kind, verb: str, namespace: str) -> bool:
+    """Whether the API server would allow whoever the client is a verb on a kind."""
     asked = {"group": kind.group, "version": kind.version, "resource": kind.plural, "verb": verb}
-    review = await _review(call, _ACCESS, {"resourceAttributes": {**asked, "namespace": namespace}})
+    review = await _review(client, _ACCESS, {"resourceAttributes": {**asked, "namespace": namespace}})
     return bool(review["status"].get("allowed"))
 
 
-async def _review(call: Call, kind: Kind, spec: dict[str, Any]) -> dict[str, Any]:
+async def _review(client: Client, kind: Kind, spec: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind}
     if spec:
         body["spec"] = spec
-    got = await call.exchange("POST", kind.path(), body=msgspec.json.encode(body))
+    got = await client.transport.exchange("POST", kind.path(), body=msgspec.json.encode(body))
     found: dict[str, Any] = msgspec.json.decode(got.body)
     return found

@@ -14,12 +14,13 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from edgewright.api.device import Device
 from edgewright.api.firmwarerollout import FirmwareRollout, FirmwareRolloutSpec
 from edgewright.console.answers import ActionRequest, BatchPlan, PlanRequest, RolloutPlan
 from edgewright.console.call import Call, answer, etag, shown
-from edgewright.console.fleet import all_devices
 from edgewright.console.operation import field_error
 from edgewright.console.problems import Refusal
+from edgewright.console.reads import Reads
 from edgewright.console.reviews import user_of
 from edgewright.console.shared_cache import note_write
 from edgewright.controllers.rollout.changes import CHANGES, NotPossible, Wish, abort
@@ -132,7 +133,8 @@ async def make_plan(call: Call) -> web.Response:
         raise Refusal(
             "invalid", f"the body is no spec of a rollout: {error}", field_error("#/spec", str(error))
         ) from error
-    found = plan(spec, await all_devices(call), call.shared.clock.now(), namespace=call.part("namespace"))
+    devices = await Reads(call).list(Device)
+    found = plan(spec, devices, call.shared.clock.now(), namespace=call.part("namespace"))
     if found.problems:
         errors = (field_error("#/spec", each) for each in found.problems)
         raise Refusal("invalid", found.problems[0], *errors)

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from edgewright.console import pages, site
 from edgewright.console.call import Call, Shared
+from edgewright.console.fleet_index import FleetIndex
 from edgewright.console.gate import Gate, check_same_origin
 from edgewright.console.identity import (
     COOKIE,
@@ -76,6 +77,8 @@ class Settings:
     """Whether it speaks TLS itself."""
     shared_cache: bool = False
     """Whether our kinds are read once for all callers, as the kubeconfig's user, and shown by each caller's rights."""
+    cache_granted: bool = False
+    """Whether that is so too for foreign kinds that this user may list and watch."""
     page: Path = site.STATIC
     """Where `make web` has built the page, where it has."""
 
@@ -97,7 +100,12 @@ class Console:
         self._stopping = asyncio.Event()
         self._clock = clock
         self.shared_cache = (
-            SharedCache(Client(config, connections=2), clock, review_seconds=limits.recheck)
+            SharedCache(
+                Client(config, connections=2),
+                clock,
+                review_seconds=limits.recheck,
+                granted=settings.cache_granted,
+            )
             if settings.shared_cache
             else None
         )
@@ -112,6 +120,7 @@ class Console:
             oidc=self._oidc,
             stopping=self._stopping,
             cache=self.shared_cache,
+            fleet=FleetIndex(),
         )
 
     def application(self) -> web.Application:

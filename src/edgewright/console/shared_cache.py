@@ -2,7 +2,8 @@
 
 `objects` and `stream` ask `kind_cache_for`, which has the API server review the caller's rights before anything is
 shown; an answer counts for half a minute. A watch begins when a kind is first read and ends when nobody reads it any
-more. What cannot be served from here goes to the API server as the caller, as without it.
+more. What cannot be served from here goes to the API server as the caller, as without it; foreign kinds do, unless an
+administrator has granted them to the console.
 """
 
 from __future__ import annotations
@@ -39,14 +40,19 @@ _OURS: Final = frozenset(OURS.values())
 class SharedCache:
     """The copies, and what the API server said of callers lately."""
 
-    def __init__(self, client: Client, clock: Clock, *, review_seconds: float) -> None:
-        """Reads as the client's user; nothing is read yet."""
+    def __init__(self, client: Client, clock: Clock, *, review_seconds: float, granted: bool = False) -> None:
+        """Reads as the client's user; nothing is read yet.
+
+        With `granted` also foreign kinds that this user may list and watch, else ours alone.
+        """
+        self._granted_too = granted
         self._client = client
         self._clock = clock
         self._review_seconds = review_seconds
         self._kinds: dict[Kind, KindCache] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._verdicts: OrderedDict[tuple[str, Kind, str, str], tuple[float, bool]] = OrderedDict()
+        self._granted: OrderedDict[Kind, tuple[float, bool]] = OrderedDict()
 
     @property
     def watched(self) -> frozenset[Kind]:
@@ -71,7 +77,7 @@ class SharedCache:
         until, allowed = self._verdicts.get(key, (0.0, False))
         if until <= now:
             try:
-                until, allowed = now + self._review_seconds, await may(call, kind, verb, namespace)
+                until, allowed = now + self._review_seconds, await may(call.client, kind, verb, namespace)
             except KubernetesError:  # what is wrong will be told by the request itself
                 return 0.0
             self._verdicts.pop(key, None)
@@ -79,6 +85,22 @@ class SharedCache:
             while len(self._verdicts) > _VERDICTS:
                 self._verdicts.popitem(last=False)
         return until if allowed else 0.0
+
+    async def holds(self, kind: Kind) -> bool:
+        """Whether a kind is one of those that are kept here: ours are, others where the console was granted them."""
+        if kind in _OURS or not self._granted_too:
+            return kind in _OURS
+        now = self._clock.elapsed()
+        until, granted = self._granted.get(kind, (0.0, False))
+        if until <= now:
+            try:
+                granted = all([await may(self._client, kind, verb, "") for verb in ("list", "watch")])
+            except KubernetesError:
+                return False
+            self._granted[kind] = now + self._review_seconds, granted
+            while len(self._granted) > _VERDICTS:
+                self._granted.popitem(last=False)
+        return granted
 
     async def present_version(self, kind: Kind) -> int:
         """The version that the API server has reached, by its own word."""
@@ -122,17 +144,23 @@ class SharedCache:
             kept.close()
 
 
-async def kind_cache_for(call: Call, kind: Kind, verb: str, namespace: str | None) -> KindCache | None:
-    """The copy of a kind that may be shown to the caller; None where the API server must be asked as the caller."""
+async def kind_cache_for(
+    call: Call, kind: Kind, verb: str, namespace: str | None, *, patience: float | None = None
+) -> KindCache | None:
+    """The copy of a kind that may be shown to the caller; None where the API server must be asked as the caller.
+
+    Who needs all of a kind waits longer with `patience`: to list it once more would take as long as the cache does.
+    """
     cache = call.shared.cache
-    if cache is None or kind not in _OURS or not _NAMESPACE.fullmatch(namespace or ""):
+    if cache is None or not _NAMESPACE.fullmatch(namespace or "") or not await cache.holds(kind):
         return None
     if not await cache.permitted_until(call, kind, verb, namespace or ""):
         return None
     kept = cache.of(kind)
     with kept.in_use():
         # A read elsewhere is soon over; a stream elsewhere costs the API server a watch for as long as it lasts.
-        there = await kept.current(call.shared.limits.cache_seconds, stubborn=verb == "watch")
+        patience = patience or call.shared.limits.cache_seconds
+        there = await kept.current(patience, stubborn=verb == "watch")
         return kept if there else None
 
 

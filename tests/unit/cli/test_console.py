@@ -215,7 +215,29 @@ def test_our_kinds_are_read_once_for_all_where_that_is_asked_for_and_next_to_a_c
         LOOPBACK, tls_cert=None, tls_key=None, behind_proxy=False, origins=[], as_me=False, shared_cache=True
     )
     assert asked.settings.shared_cache
-    assert console.for_its_owner(LOOPBACK, option="--console-listen").settings.shared_cache
+    own = console.for_its_owner(LOOPBACK, option="--console-listen").settings
+    assert (own.shared_cache, own.cache_granted) == (True, False)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_foreign_kinds_are_read_once_for_all_only_where_that_is_asked_for_too(shared: bool) -> None:
+    def asked() -> console.Chosen:
+        return console.choose(
+            LOOPBACK,
+            tls_cert=None,
+            tls_key=None,
+            behind_proxy=False,
+            origins=[],
+            as_me=False,
+            shared_cache=shared,
+            cache_granted=True,
+        )
+
+    if shared:
+        assert asked().settings.cache_granted
+    else:
+        with pytest.raises(ConfigError, match="name --shared-cache too"):
+            asked()
 
 
 def test_what_is_said_has_the_link_only_where_it_was_asked_for() -> None:

@@ -31,6 +31,7 @@ WIDGETS = f"widgets.{GROUP}"
 """The foreign kind, as it is named in paths."""
 IN_DEFAULT = f"/api/v1/namespaces/default/{WIDGETS}"
 JOBS = "/api/v1/namespaces/default/flashjobs"
+ROLLOUTS = "/api/v1/namespaces/default/rollouts"
 PLENTY = Limits(reads_per_second=10_000, writes_per_second=10_000, cache_seconds=50)
 HERE = Gate(loopback=True)
 
@@ -129,6 +130,7 @@ async def consoles(
     as_me: bool = False,
     oidc: OidcSettings | None = None,
     shared_cache: bool = False,
+    cache_granted: bool = False,
     clock: Clock | None = None,
     page: Path | None = None,
 ) -> AsyncIterator[Portal]:
@@ -150,6 +152,7 @@ async def consoles(
             as_me=as_me,
             oidc=oidc,
             shared_cache=shared_cache,
+            cache_granted=cache_granted,
             page=page or directory / "not built",
         )
         async with in_front_of(config, settings, clock=clock) as (console, url), calling() as session:
@@ -165,3 +168,20 @@ def job(name: str = "job", /, **spec: Any) -> dict[str, Any]:
     """A FlashJob."""
     given = {"firmware": "registry.example/firmware:1.1.0", "version": "1.1.0", "uuid": ["a"], **spec}
     return {"metadata": {"name": name}, "spec": given}
+
+
+def rollout(name: str = "thermo", /, **spec: Any) -> dict[str, Any]:
+    """A FirmwareRollout."""
+    given = {"firmware": "registry.example/thermo:2", "version": "2", "batches": [{"name": "canary", "size": 1}]}
+    return {"metadata": {"name": name}, "spec": {**given, **spec}}
+
+
+async def device(portal: Portal, name: str, *, version: str = "1", labels: dict[str, str] | None = None) -> None:
+    """Makes a Device, and writes past the console what it runs."""
+    body = {"metadata": {"name": name, "labels": labels or {}}, "spec": {"type": "esp32s3", "endpoint": name}}
+    made = await portal("PUT", f"/api/v1/devices/{name}", body)
+    assert made.status == 201, made.body
+    path = f"/apis/edgewright.dev/v1alpha1/devices/{name}/status"
+    seen = {"status": {"version": version}}
+    told = await portal.api("PATCH", path, seen, media="application/merge-patch+json")
+    assert told.code == 200, told.body

@@ -9,24 +9,7 @@ from typing import Any
 import pytest
 
 from edgewright.console.rollouts import ACTION_ANNOTATION
-from tests.unit.console.consoles import IN_DEFAULT, Portal, consoles, widget
-
-ROLLOUTS = "/api/v1/namespaces/default/rollouts"
-
-
-def rollout(name: str = "thermo", /, **spec: Any) -> dict[str, Any]:
-    given = {"firmware": "registry.example/thermo:2", "version": "2", "batches": [{"name": "canary", "size": 1}]}
-    return {"metadata": {"name": name}, "spec": {**given, **spec}}
-
-
-async def device(portal: Portal, name: str, *, version: str = "1", labels: dict[str, str] | None = None) -> None:
-    body = {"metadata": {"name": name, "labels": labels or {}}, "spec": {"type": "esp32s3", "endpoint": name}}
-    made = await portal("PUT", f"/api/v1/devices/{name}", body)
-    assert made.status == 201, made.body
-    path = f"/apis/edgewright.dev/v1alpha1/devices/{name}/status"
-    seen = {"status": {"version": version}}
-    told = await portal.api("PATCH", path, seen, media="application/merge-patch+json")
-    assert told.code == 200, told.body
+from tests.unit.console.consoles import IN_DEFAULT, ROLLOUTS, consoles, device, rollout, widget
 
 
 async def test_an_action_changes_the_spec_and_says_who_and_why(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """Reads what `why` decides from: the Device, the rollouts and FlashJobs that are about it, and the Fleet.
 
-The command line and the REST API call it as whoever asks. It changes nothing, and does without what it may not read.
+The command line and the REST API call it as whoever asks, each with its own way to read. It changes nothing, and does
+without what it may not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from edgewright.api.device import Device
 from edgewright.api.firmwarerollout import ROLLOUT_UID_LABEL, FirmwareRollout, RolloutPhase
@@ -28,20 +29,48 @@ R = TypeVar("R", bound=Resource)
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
 
+class Reads(Protocol):
+    """Where objects are read from; NotFound and Forbidden say what cannot be read."""
+
+    async def get(self, resource: type[R], key: Key) -> R:
+        """One object."""
+        ...
+
+    async def list(self, resource: type[R], namespace: str | None = None) -> Sequence[R]:
+        """All of a kind, in a namespace or in all."""
+        ...
+
+
+class ServerReads:
+    """From the API server, as the client's user."""
+
+    def __init__(self, client: Client) -> None:
+        """Reads nothing yet."""
+        self._client = client
+
+    async def get(self, resource: type[R], key: Key) -> R:
+        """One object."""
+        return await self._client.of(resource).get(key)
+
+    async def list(self, resource: type[R], namespace: str | None = None) -> Sequence[R]:
+        """All of a kind, in a namespace or in all."""
+        return (await self._client.of(resource).list(namespace)).items
+
+
 async def sentence(
-    client: Client, name: str, *, namespace: str | None = None, rollout: FirmwareRollout | None = None
+    reads: Reads, name: str, *, namespace: str | None = None, rollout: FirmwareRollout | None = None
 ) -> str:
     """Why the device is not updated, and what would change that; by the jobs and rollouts of a namespace, or of all."""
-    device = await _maybe(client, Device, Key("", name))
+    device = await _maybe(reads, Device, Key("", name))
     if device is None:
         return why(name, World(device=None), SystemClock().now())
-    jobs = [each for each in await _all(client, FlashJob, namespace) if names(each, device)]
-    chosen = rollout or latest(await _all(client, FirmwareRollout, namespace), device, jobs)
+    jobs = [each for each in await _all(reads, FlashJob, namespace) if names(each, device)]
+    chosen = rollout or latest(await _all(reads, FirmwareRollout, namespace), device, jobs)
     if chosen is not None:
         uid = chosen.metadata.uid
         jobs = [each for each in jobs if each.metadata.labels.get(ROLLOUT_UID_LABEL) == uid]
     selected, reason = standing(chosen, device)
-    batch = await batch_name(client, chosen, device, jobs) if chosen is not None and selected and not reason else ""
+    batch = await batch_name(reads, chosen, device, jobs) if chosen is not None and selected and not reason else ""
     world = World(
         device=device,
         rollout=chosen,
@@ -49,7 +78,7 @@ async def sentence(
         reason="" if jobs else reason,
         batch=batch,
         jobs=jobs,
-        fleet=await _maybe(client, Fleet, Key("", FLEET)),
+        fleet=await _maybe(reads, Fleet, Key("", FLEET)),
     )
     return why(name, world, SystemClock().now())
 
@@ -88,7 +117,7 @@ def _withdrawn(rollout: FirmwareRollout) -> bool:
     return rollout.spec.aborted or rollout.status.phase in {RolloutPhase.ABORTED, RolloutPhase.RECALLED}
 
 
-async def batch_name(client: Client, rollout: FirmwareRollout, device: Device, mine: Sequence[FlashJob]) -> str:
+async def batch_name(reads: Reads, rollout: FirmwareRollout, device: Device, mine: Sequence[FlashJob]) -> str:
     """The batch that the device is in, by the rollout's FlashJobs that name it, or that it will be in as it is now."""
     steps = Steps(rollout.spec)
     if mine:
@@ -96,13 +125,13 @@ async def batch_name(client: Client, rollout: FirmwareRollout, device: Device, m
     uid = rollout.metadata.uid
     jobs = [
         each
-        for each in await _all(client, FlashJob, rollout.metadata.namespace)
+        for each in await _all(reads, FlashJob, rollout.metadata.namespace)
         if each.metadata.labels.get(ROLLOUT_UID_LABEL) == uid
     ]
     revisions = revisions_of(rollout.spec, jobs)
     found = plan(
         rollout.spec,
-        await _all(client, Device, None),
+        await _all(reads, Device, None),
         SystemClock().now(),
         namespace=rollout.metadata.namespace,
         opened=revisions.current.top,
@@ -127,15 +156,15 @@ def standing(rollout: FirmwareRollout | None, device: Device) -> tuple[bool, str
     return bool(found.total or reason), reason
 
 
-async def _maybe(client: Client, resource: type[R], key: Key) -> R | None:
+async def _maybe(reads: Reads, resource: type[R], key: Key) -> R | None:
     try:
-        return await client.of(resource).get(key)
+        return await reads.get(resource, key)
     except (NotFound, Forbidden):
         return None
 
 
-async def _all(client: Client, resource: type[R], namespace: str | None) -> list[R]:
+async def _all(reads: Reads, resource: type[R], namespace: str | None) -> Sequence[R]:
     try:
-        return (await client.of(resource).list(namespace)).items
+        return await reads.list(resource, namespace)
     except (NotFound, Forbidden):
         return []

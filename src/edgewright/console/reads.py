@@ -1,0 +1,58 @@
+"""Our kinds as structs, for handlers that decide from them: from the shared cache if it has them, else as the caller.
+
+Either way the caller sees what the API server lets them see, and what it refuses is refused in its own words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import msgspec
+
+from edgewright.console.call import Call
+from edgewright.console.shared_cache import kind_cache_for, selector
+from edgewright.runtime.errors import UNFIT
+from edgewright.runtime.objects import Key, Resource
+
+R = TypeVar("R", bound=Resource)
+
+_AT_ONCE: Final = 500
+
+
+class Reads:
+    """The reads of one call."""
+
+    def __init__(self, call: Call) -> None:
+        """As the call's caller."""
+        self._call = call
+
+    async def get(self, resource: type[R], key: Key) -> R:
+        """One object; NotFound and Forbidden are the API server's."""
+        kept = await kind_cache_for(self._call, resource.kind, "get", key.namespace)
+        if kept is not None and (here := kept.get(key)) is not None:
+            with suppress(*UNFIT):
+                return msgspec.json.decode(here.body, type=resource)
+        return await self._call.client.of(resource).get(key)
+
+    async def list(self, resource: type[R], namespace: str | None = None, *, labels: str = "") -> list[R]:
+        """All that the caller may see of a kind, or of a namespace's; what cannot be read is left out."""
+        chosen = selector(labels)
+        patience = self._call.shared.limits.whole_kind_seconds
+        kept = (
+            None
+            if chosen is None
+            else await kind_cache_for(self._call, resource.kind, "list", namespace, patience=patience)
+        )
+        if chosen is None or kept is None:
+            pages = self._call.client.of(resource).pages(namespace, labels=labels)
+            return [each async for page in pages for each in page.items]
+        decode = msgspec.json.Decoder(resource).decode
+        found: list[R] = []
+        for number, each in enumerate(kept.select(namespace or "", chosen.matches if chosen.requirements else None)):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # a fleet is large, and others wait
+            with suppress(*UNFIT):
+                found.append(decode(each.body))
+        return found
