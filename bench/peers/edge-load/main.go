@@ -1,8 +1,9 @@
 // The load of bench/gateway.py: agents of Linux edge devices, each with a certificate and a connection of its own.
 //
-// It reads orders from its input, one a line, and prints one line of JSON for each: "connect", "load SECONDS INTERVAL"
-// (two questions per INTERVAL seconds and a heartbeat a minute, as published agents do), "wait" (every agent asks for
-// news and waits), "heard" (when the last of them had its answer), "end".
+// It reads orders from its input, one a line, and prints one line of JSON for each: "connect FROM TO" (these agents
+// shake hands), "greet FROM TO" (each asks for its configuration and sends a heartbeat: a connection that never asks
+// anything is cut), "load SECONDS INTERVAL" (two questions per INTERVAL seconds and a heartbeat a minute, as published
+// agents do), "wait" (every agent asks for news and waits), "heard" (when the last of them had its answer), "end".
 package main
 
 import (
@@ -85,11 +86,11 @@ type fleet struct {
 	bytes  atomic.Int64
 }
 
-func (f *fleet) each(atOnce int, do func(*agent) error) int64 {
+func (f *fleet) each(from, to int, do func(*agent) error) int64 {
 	var failed atomic.Int64
 	var group sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for _, one := range f.agents {
+	slots := make(chan struct{}, 64)
+	for _, one := range f.agents[from:to] {
 		slots <- struct{}{}
 		group.Add(1)
 		go func() {
@@ -104,12 +105,14 @@ func (f *fleet) each(atOnce int, do func(*agent) error) int64 {
 	return failed.Load()
 }
 
-func (f *fleet) connect() map[string]any {
+func (f *fleet) connect(from, to int) map[string]any {
 	begun := time.Now()
-	failed := f.each(64, func(a *agent) error { return a.dial(f.server) })
-	took := time.Since(begun).Seconds()
-	// A connection that never asks anything is cut.
-	silent := f.each(64, func(a *agent) error {
+	failed := f.each(from, to, func(a *agent) error { return a.dial(f.server) })
+	return map[string]any{"connected": int64(to-from) - failed, "failed": failed, "seconds": time.Since(begun).Seconds()}
+}
+
+func (f *fleet) greet(from, to int) map[string]any {
+	failed := f.each(from, to, func(a *agent) error {
 		if a.conn == nil {
 			return nil
 		}
@@ -119,7 +122,7 @@ func (f *fleet) connect() map[string]any {
 		_, _, err := a.heartbeat()
 		return err
 	})
-	return map[string]any{"connected": int64(len(f.agents)) - failed, "failed": failed + silent, "seconds": took}
+	return map[string]any{"failed": failed}
 }
 
 func (f *fleet) load(seconds, interval float64) map[string]any {
@@ -245,6 +248,15 @@ func read(dir, server string) (*fleet, error) {
 	return found, nil
 }
 
+func number(word string) int {
+	found, err := strconv.Atoi(word)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	return found
+}
+
 func main() {
 	dir := flag.String("dir", "", "where ca.pem, key.pem and certificates.pem are")
 	server := flag.String("server", "", "the gateway")
@@ -260,7 +272,9 @@ func main() {
 		words := strings.Fields(orders.Text())
 		switch words[0] {
 		case "connect":
-			out.Encode(all.connect())
+			out.Encode(all.connect(number(words[1]), number(words[2])))
+		case "greet":
+			out.Encode(all.greet(number(words[1]), number(words[2])))
 		case "load":
 			seconds, _ := strconv.ParseFloat(words[1], 64)
 			interval, _ := strconv.ParseFloat(words[2], 64)

@@ -170,18 +170,19 @@ class _Door:
     async def _take(self) -> None:
         while True:
             try:
-                taken, address = await accept(self._socket)
+                callers = await accept(self._socket)
             except OSError as error:
                 if error.errno not in _PASSING:
                     raise
                 await asyncio.sleep(_PAUSE)  # out of files or memory: those who are inside go on
                 continue
-            if self._is_full(address[0]):
-                taken.close()
-                continue
-            task = asyncio.create_task(self._shake(taken))
-            self._shaking[task] = taken, address[0]
-            task.add_done_callback(lambda done: self._shaking.pop(done, None))
+            for taken, address in callers:
+                if self._is_full(address[0]):
+                    taken.close()
+                    continue
+                task = asyncio.create_task(self._shake(taken))
+                self._shaking[task] = taken, address[0]
+                task.add_done_callback(lambda done: self._shaking.pop(done, None))
 
     def _is_full(self, address: str) -> bool:
         shaking, limits = len(self._shaking), self._limits

@@ -11,20 +11,34 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
+
+_AT_ONCE: Final = 32
 
 
-async def accept(listening: socket.socket) -> tuple[socket.socket, Any]:
-    """The next connection and its address, as `socket.accept`; OSError where there is none to be had."""
-    while True:
-        await asyncio.sleep(0)  # many who come at once are not all served before anything else
+async def accept(listening: socket.socket) -> list[tuple[socket.socket, Any]]:
+    """Those who wait in line, one or some, each with its address as by `socket.accept`; OSError where none can be had.
+
+    Some, because a turn of the loop is long where thousands are served: with one caller a turn a fleet that comes back
+    would wait for minutes. Not all, because those who are inside would wait for as many handshakes.
+    """
+    await asyncio.sleep(0)  # those who are inside come first
+    taken: list[tuple[socket.socket, Any]] = []
+    while len(taken) < _AT_ONCE:
         try:
-            taken, address = listening.accept()
+            caller, address = listening.accept()
         except BlockingIOError:
+            if taken:
+                break
             await readable(listening)
+        except OSError:
+            if not taken:
+                raise
+            break  # what lasts is met again by the next call
         else:
-            taken.setblocking(False)
-            return taken, address
+            caller.setblocking(False)
+            taken.append((caller, address))
+    return taken
 
 
 async def readable(waited_for: socket.socket) -> None:

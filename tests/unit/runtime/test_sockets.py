@@ -7,7 +7,8 @@ import gc
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 import pytest
 from aiohttp import web
@@ -22,6 +23,20 @@ from tests.unit.runtime.tls_server import server_context
 AUTHORITY = Authority()
 TURNS = 24
 """A handshake on this machine is over after some ten turns of the loop."""
+CALLERS = 60
+BOTH = pytest.mark.parametrize("which", ["the gateway's", "the API server's"])
+
+
+async def opened(
+    which: str,
+) -> tuple[gateway_port.Listener | server_port.Listener, Callable[[], Mapping[asyncio.Task[None], object]]]:
+    """A port, and whoever shakes hands there."""
+    tls = server_context(AUTHORITY)
+    if which == "the gateway's":
+        gateways = await gateway_port.listen(answer, host="127.0.0.1", port=0, tls=tls, limits=Limits())
+        return gateways, lambda: gateways._door._shaking
+    servers = await server_port.listen(answer, host="127.0.0.1", port=0, tls=tls)
+    return servers, lambda: servers._handshakes
 
 
 def call(port: int, over: threading.Event) -> None:
@@ -45,17 +60,9 @@ async def answer(_request: web.BaseRequest) -> web.Response:
 
 
 @pytest.mark.parametrize("turns", range(TURNS))
-@pytest.mark.parametrize("which", ["the gateway's", "the API server's"])
+@BOTH
 async def test_a_port_that_is_closed_in_the_midst_of_a_handshake_leaves_nothing_open(which: str, turns: int) -> None:
-    tls = server_context(AUTHORITY)
-    listener: gateway_port.Listener | server_port.Listener
-    shaking: Callable[[], object]
-    if which == "the gateway's":
-        listener = await gateway_port.listen(answer, host="127.0.0.1", port=0, tls=tls, limits=Limits())
-        shaking = lambda: listener._door._shaking  # type: ignore[union-attr]  # noqa: E731
-    else:
-        listener = await server_port.listen(answer, host="127.0.0.1", port=0, tls=tls)
-        shaking = lambda: listener._handshakes  # noqa: E731
+    listener, shaking = await opened(which)
     over = threading.Event()
     caller = threading.Thread(target=call, args=(listener.port, over))
     caller.start()
@@ -69,6 +76,21 @@ async def test_a_port_that_is_closed_in_the_midst_of_a_handshake_leaves_nothing_
     gc.collect()  # a socket or a transport that is nobody's would fail the test here
 
 
+@BOTH
+async def test_many_who_come_at_once_are_taken_in_a_few_turns_of_a_loop_that_is_busy_with_others(which: str) -> None:
+    listener, shaking = await opened(which)
+    with ExitStack() as callers:
+        for _ in range(CALLERS):  # the kernel takes them into its line
+            callers.enter_context(socket.create_connection(("127.0.0.1", listener.port), timeout=30))
+        turns = 0
+        while len(shaking()) < CALLERS:
+            await asyncio.sleep(0)
+            turns += 1
+        await listener.close()
+    assert turns <= CALLERS // 4, "a turn of a busy loop takes long, so one caller a turn is too few"
+    gc.collect()
+
+
 async def test_who_comes_in_the_turn_in_which_the_taking_is_cancelled_is_not_lost() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
@@ -78,6 +100,6 @@ async def test_who_comes_in_the_turn_in_which_the_taking_is_cancelled_is_not_los
         with socket.create_connection(listening.getsockname()):
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
-            taken, _ = await sockets.accept(listening)
-            taken.close()
+            for taken, _ in await sockets.accept(listening):
+                taken.close()
     gc.collect()

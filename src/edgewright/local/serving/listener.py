@@ -133,19 +133,20 @@ class Listener:
     async def _accept(self, listening: socket.socket) -> None:
         while True:
             try:
-                accepted, _ = await accept(listening)
+                callers = await accept(listening)
             except OSError as error:
                 if error.errno in _NO_DESCRIPTOR:
                     await asyncio.sleep(_PAUSE_SECONDS)
                 continue  # whoever called has gone again
-            if len(self._http.connections) >= MAX_CONNECTIONS:
-                accepted.close()
-                continue
-            if len(self._handshakes) >= MAX_HANDSHAKES:
-                self._give_way(next(iter(self._handshakes)))
-            task = asyncio.create_task(self._shake_hands(accepted), name="handshake")
-            self._handshakes[task] = accepted
-            task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+            for accepted, _ in callers:
+                if len(self._http.connections) >= MAX_CONNECTIONS:
+                    accepted.close()
+                    continue
+                if len(self._handshakes) >= MAX_HANDSHAKES:
+                    self._give_way(next(iter(self._handshakes)))
+                task = asyncio.create_task(self._shake_hands(accepted), name="handshake")
+                self._handshakes[task] = accepted
+                task.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
     def _give_way(self, oldest: asyncio.Task[None]) -> None:
         cut(self._handshakes.pop(oldest))
