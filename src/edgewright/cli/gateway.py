@@ -20,7 +20,7 @@ from edgewright.cli import machine
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.cli.signals import stop_on_signals
-from edgewright.runtime import Client, config, logs
+from edgewright.runtime import Client, config, logs, process
 from edgewright.runtime.errors import NotFound
 from edgewright.runtime.health import ListenError
 
@@ -140,6 +140,7 @@ def gateway(
         limits=_limits(enrolments, pending, total),
     )
     logs.setup(level="info")
+    process.prepare()
     asyncio.run(serve(loaded, settings, health_host=health_host, metrics_port=metrics_port, health_port=health_port))
 
 
@@ -207,7 +208,7 @@ async def serve(
     with stop_on_signals() as stop:
         made = Gateway(Client(loaded), settings, host=health_host, metrics_port=metrics_port, health_port=health_port)
         try:
-            await made.run(stop)
+            await made.run(stop, ready=process.settle)
         except (ListenError, Unusable) as error:
             raise Failed(str(error)) from error
 

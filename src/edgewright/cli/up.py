@@ -27,7 +27,7 @@ from edgewright.cli import chart_watches, machine, operator_options
 from edgewright.cli.failure import Failed
 from edgewright.cli.signals import stop_on_signals
 from edgewright.cli.up_operator import add_operator, leave_to_others
-from edgewright.runtime import Client
+from edgewright.runtime import Client, process
 from edgewright.runtime.config import Config
 from edgewright.runtime.health import ListenError
 from edgewright.runtime.tls import ConfigError
@@ -213,8 +213,7 @@ def up(
     if watches is not None:
         chart_watches.require_library()
     charts = chart_watches.read_project(watches)
-    from edgewright.local import process  # noqa: PLC0415 - other commands need none of it
-    from edgewright.local.access import directory as directories  # noqa: PLC0415
+    from edgewright.local.access import directory as directories  # noqa: PLC0415 - other commands need none of it
 
     process.prepare()
     directories.prepare(directory)
@@ -267,7 +266,6 @@ async def serve(
 
     `charts` are served by the operator.
     """
-    from edgewright.local import process  # noqa: PLC0415
     from edgewright.local.access import kubeconfig as files  # noqa: PLC0415
     from edgewright.local.database import StoreError  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -122,9 +122,10 @@ class Gateway:
             raise RuntimeError("the port is not open yet")
         return self._listener.port
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serves until `stop` is set; raises what ended it otherwise."""
+    async def run(self, stop: asyncio.Event, *, ready: Callable[[], None] = lambda: None) -> None:
+        """Serves until `stop` is set; raises what ended it otherwise. `ready` is called when the port is open."""
         async with self.serving() as parts:
+            ready()
             stopping = asyncio.create_task(stop.wait())
             try:
                 done, _ = await asyncio.wait([stopping, *parts], return_when=asyncio.FIRST_COMPLETED)

@@ -40,6 +40,7 @@ async def test_everything_is_made_once_under_the_published_names_and_renewed_in_
             _ = certificates.authority
         tls = await certificates.load()
         assert tls.minimum_version is ssl.TLSVersion.TLSv1_3
+        assert tls.num_tickets == 0, "nobody resumes a session, and tickets are a third of a handshake"
         first = await contents(client)
         registration = registration_secret(certificates.authority)
         assert first.keys() == {CA_SECRET, HOST_SECRET, registration}

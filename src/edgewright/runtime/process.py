@@ -1,7 +1,7 @@
-"""What `edgewright up` asks of its own process before it serves: open files, memory and pauses.
+"""What a program with thousands of clients asks of its own process before it serves: open files, memory and pauses.
 
-`cli.up` calls `prepare` before the loop runs and `settle` once everything stands. Nothing here is needed for a right
-answer: it is about how many clients one process can have, and what they cost.
+`edgewright up` and `edgewright gateway` call `prepare` before the loop runs and `settle` once everything stands.
+Nothing here is needed for a right answer: it is about how many clients one process can have, and what they cost.
 """
 
 from __future__ import annotations

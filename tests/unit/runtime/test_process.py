@@ -1,4 +1,4 @@
-"""What `edgewright up` asks of its process; how much it serves with that is tested on the process itself."""
+"""What a server asks of its process; how much it serves with that is tested on the process itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgewright.local import process
+from edgewright.runtime import process
 
 
 @pytest.fixture(autouse=True)
