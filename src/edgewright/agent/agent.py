@@ -105,7 +105,7 @@ class Agent:
     async def run(self) -> None:
         """Runs until it is cancelled, or until the gateway disconnects the device."""
         self.state.lock()
-        self._trial = upgrade.under_way(self.state)
+        self._trial = upgrade.own(self.state)
         uplink = Uplink(self._settings, self._clock)
         try:
             self._present_registration(uplink)
@@ -132,6 +132,7 @@ class Agent:
                         syslog.run(self._current),
                         metrics.run(self._current),
                         system.run(self._current),
+                        self._end_trial(),
                         self._stay_registered(uplink),
                         self._poll(uplink),
                         self._answer_requests(uplink),
@@ -420,6 +421,17 @@ class Agent:
             # 404 too: a gateway that does not know the device may have lost its memory. Nothing is removed for that.
             self._tell_gateway_problem(GatewayUnavailable(f"the gateway refuses: {reply.problem}"))
         return False
+
+    async def _end_trial(self) -> None:
+        """Goes back to the program before where this one is tried, does not reach the gateway, and nobody else does."""
+        if self._trial is None:
+            return
+        try:
+            await upgrade.watch(self.state, self._trial, clock=self._clock)
+        except OSError as error:
+            _log.warning(
+                "the trial of this agent cannot be ended: `edgewright edge upgrade --finish` does", error=error
+            )
 
     def _confirm_trial(self) -> None:
         """Says once that this program reaches the gateway, where it was started to be tried."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from edgewright.cli.failure import Failed
 from edgewright.cli.signals import stop_on_signals
 from edgewright.runtime import logs
 
@@ -55,6 +56,7 @@ def _absolute(path: Path | None) -> str:
 async def run(settings: Settings) -> None:
     """Runs the agent until a signal comes, or until the gateway disconnects the device."""
     from edgewright.agent import Agent  # noqa: PLC0415
+    from edgewright.agent.upgrade import WentBack  # noqa: PLC0415
 
     with stop_on_signals() as stop:
         working = asyncio.create_task(Agent(settings).run())
@@ -68,4 +70,6 @@ async def run(settings: Settings) -> None:
         if not working.cancelled() and (problem := working.exception()) is not None:
             while isinstance(problem, BaseExceptionGroup):
                 problem = problem.exceptions[0]
+            if isinstance(problem, WentBack):
+                raise Failed(str(problem)) from problem
             raise problem

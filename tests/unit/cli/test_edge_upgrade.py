@@ -12,12 +12,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from edgewright.agent import upgrade
 from edgewright.agent.state import State
 from edgewright.api.edgedevice import EdgeDevice
 from edgewright.cli.edge import files_of
 from edgewright.runtime.client import Client
-from edgewright.runtime.clock import SystemClock
+from edgewright.runtime.clock import SystemClock, VirtualClock
 from edgewright.runtime.errors import NotFound
 from edgewright.runtime.objects import Key
 from tests.harness.waiting import wait_until_async
@@ -28,6 +30,8 @@ REAL = Path(sys.executable).parent / "edgewright"
 GOOD = f'exec "{REAL}" "$@"\n'
 SILENT = f'case "$*" in *--check*) exec "{REAL}" "$@";; esac\nexit 1\n'
 """It understands the settings, and ends when it is started."""
+LOST = f'case "$*" in *--check*) exec "{REAL}" "$@";; esac\nexec "{REAL}" "$@" --server 127.0.0.1:1\n'
+"""It runs, and never reaches the gateway."""
 CONFUSED = "echo 'no such setting' >&2; exit 1\n"
 
 
@@ -188,6 +192,38 @@ async def test_an_upgrade_that_was_cut_off_is_finished_by_the_next(tmp_path: Pat
         assert upgrade.under_way(device.state) is None
 
 
+@asynccontextmanager
+async def power_cut(device: Box, script: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """An upgrade that is cut off with everything else, and what the device starts when it has power again."""
+    os.kill(device.pid(), signal.SIGKILL)
+    await wait_until_async(lambda: not alive(device.pid()), what="nothing runs")
+    upgrade.begin(device.state, device.link, device.environment("new", script), seconds=2, clock=SystemClock())
+    started = await asyncio.create_subprocess_exec(
+        str(device.link),
+        *("agent", "--config", str(device.folder / "etc" / "config.toml")),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        yield started
+    finally:
+        with suppress(ProcessLookupError):
+            started.kill()
+        await started.communicate()
+
+
+async def test_after_a_power_cut_a_new_agent_that_does_not_reach_the_gateway_goes_back_by_itself(
+    tmp_path: Path,
+) -> None:
+    async with box(tmp_path) as device:
+        old = device.link.readlink()
+        async with power_cut(device, LOST) as started:
+            output, _ = await asyncio.wait_for(started.communicate(), 120)
+        assert started.returncode == 1, "systemd starts an agent again that failed"
+        assert "this agent did not reach the gateway" in " ".join(output.decode().split())
+        assert (device.link.readlink(), upgrade.under_way(device.state)) == (old, None)
+
+
 async def test_one_that_was_cut_off_before_the_switch_has_changed_nothing(tmp_path: Path) -> None:
     state, link = State(tmp_path), tmp_path / "link"
     link.symlink_to("old")
@@ -197,6 +233,46 @@ async def test_one_that_was_cut_off_before_the_switch_has_changed_nothing(tmp_pa
     assert upgrade.under_way(state) == trial
     assert not await upgrade.settle(state, trial, clock=SystemClock(), restart=lambda: None)
     assert (str(link.readlink()), upgrade.under_way(state)) == ("old", None)
+
+
+async def test_one_that_was_cut_off_before_the_switch_is_over_when_the_old_agent_starts(tmp_path: Path) -> None:
+    state, link = State(tmp_path), tmp_path / "link"
+    link.symlink_to("old")
+    trial = upgrade.begin(state, link, Path("new"), seconds=60, clock=SystemClock())
+    assert upgrade.own(state) == trial
+    upgrade.point(link, "old")
+    assert upgrade.own(state) is None
+    assert upgrade.under_way(state) is None
+
+
+async def test_a_trial_that_the_agent_has_ended_is_what_the_agent_made_of_it(tmp_path: Path) -> None:
+    state, link, clock = State(tmp_path), tmp_path / "link", VirtualClock()
+    link.symlink_to("old")
+    for confirmed in (True, False):
+        trial = upgrade.begin(state, link, Path("new"), seconds=60, clock=clock)
+        watching = asyncio.create_task(upgrade.watch(state, trial, clock=clock))
+        if confirmed:
+            upgrade.confirm(state, trial)
+        await clock.advance(64)
+        assert not watching.done(), "the command, which knows more, comes first"
+        await clock.advance(2)
+        (ended,) = await asyncio.gather(watching, return_exceptions=True)
+        assert isinstance(ended, upgrade.WentBack) is not confirmed
+        assert (str(link.readlink()), upgrade.under_way(state)) == ("new" if confirmed else "old", None)
+        if confirmed:
+            assert await upgrade.settle(state, trial, clock=clock, restart=lambda: None)
+            upgrade.point(link, "old")
+
+
+async def test_an_agent_that_has_been_on_trial_for_hours_has_no_more_chances(tmp_path: Path) -> None:
+    state, link, clock = State(tmp_path), tmp_path / "link", VirtualClock()
+    link.symlink_to("old")
+    trial = upgrade.begin(state, link, Path("new"), seconds=300, clock=clock)
+    await clock.advance(7200)
+    watching = asyncio.create_task(upgrade.watch(state, trial, clock=clock))
+    await clock.advance(10)
+    with pytest.raises(upgrade.WentBack, match="is old again"):
+        await watching
 
 
 async def test_wheels_of_an_offline_bundle_are_installed_next_to_what_is_there(tmp_path: Path) -> None:
