@@ -102,9 +102,8 @@ async def test_status_wiped_while_it_watches_it_says_the_same_again(tmp_path: Pa
     async with site(tmp_path, code=4) as at, operating(at.config):
         await at.add_minicluster()
         before = await at.until_minicluster(is_over, what="it has ended")
-        await at.client.of(MiniCluster).patch(
-            before.key, {"status": None}, uid=before.metadata.uid, subresource="status"
-        )
+        wipe = [{"op": "replace", "path": "/status", "value": {}}]
+        await at.client.of(MiniCluster).patch(before.key, wipe, subresource="status")
 
         async def said_again() -> bool:
             found = await at.minicluster()
