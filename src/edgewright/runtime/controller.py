@@ -19,7 +19,7 @@ from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.errors import Conflict, LeaseLost
 from edgewright.runtime.metrics import Metrics, ReconcileResult
 from edgewright.runtime.objects import Key, Kind, Resource
-from edgewright.runtime.predicates import Predicate, anything, intent_changed
+from edgewright.runtime.predicates import Predicate, anything, intent_changed_or_wiped
 from edgewright.runtime.queue import Priority, Queue, QueueClosed
 
 R = TypeVar("R", bound=Resource)
@@ -62,10 +62,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class For:
-    """The kind that the controller is for; by default a change of status alone is no reason for a pass."""
+    """The kind that the controller is for; by default a change of status alone is no reason for a pass, its loss is."""
 
     cache: Cache[Any]
-    when: Predicate = intent_changed
+    when: Predicate = intent_changed_or_wiped
 
     def keys(self, change: Change[Any], primary: Kind) -> Iterable[Key]:  # noqa: ARG002
         """The object itself."""

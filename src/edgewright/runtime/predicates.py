@@ -33,3 +33,14 @@ def intent_changed(change: Change[Any]) -> bool:
         or old.annotations != new.annotations
         or old.finalizers != new.finalizers
     )
+
+
+def intent_changed_or_wiped(change: Change[Any]) -> bool:
+    """The same, or somebody has taken the whole status away: it is said again from the spec and what there is."""
+    if intent_changed(change):
+        return True
+    before, after = (getattr(each, "status", None) for each in (change.old, change.new))
+    try:
+        return bool(before != after and after == type(after)())
+    except TypeError:  # a status that says something always: there is no empty one
+        return False

@@ -98,6 +98,21 @@ async def test_status_wiped_it_says_the_same_again(tmp_path: Path) -> None:
         assert len(set(at.controllers.ran)) == 1
 
 
+async def test_status_wiped_while_it_watches_it_says_the_same_again(tmp_path: Path) -> None:
+    async with site(tmp_path, code=4) as at, operating(at.config):
+        await at.add_minicluster()
+        before = await at.until_minicluster(is_over, what="it has ended")
+        wipe = [{"op": "replace", "path": "/status", "value": {}}]
+        await at.client.of(MiniCluster).patch(before.key, wipe, subresource="status")
+
+        async def said_again() -> bool:
+            found = await at.minicluster()
+            return found.metadata.resource_version != before.metadata.resource_version and is_over(found)
+
+        await wait_until_async(said_again, what="it says so again")
+        assert (await at.minicluster()).status.exit_code == 4
+
+
 async def test_scaling_changes_the_job_and_nothing_else(tmp_path: Path) -> None:
     async with site(tmp_path, code=None) as at, operating(at.config) as mortal:
         made = await at.add_minicluster(maxSize=4)
