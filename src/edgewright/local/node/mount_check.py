@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+_SECONDS = 120
+"""A machine that is busy may take long to start a program."""
 _TRY = """
 import sys
 sys.path.append(sys.argv[1])
@@ -53,7 +55,7 @@ listener = bind_supervisor.receive(ours)
 asked = select.poll()
 if listener is not None:
     asked.register(listener, select.POLLIN)
-    if (listener, select.POLLIN) in asked.poll(20_000):
+    if (listener, select.POLLIN) in asked.poll(60_000):
         bind_supervisor.BindSupervisor(listener, "127.0.0.2", {"TCP": [port]}).answer()
     os.close(listener)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -78,9 +80,8 @@ def binds_work() -> bool:
 def _works(program: str) -> bool:
     with tempfile.TemporaryDirectory(prefix="edgewright-") as base:
         here = str(Path(__file__).parent)
-        tried = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-I", "-S", "-B", "-c", program, here, base], check=False, capture_output=True, timeout=30
-        )
+        command = [sys.executable, "-I", "-S", "-B", "-c", program, here, base]
+        tried = subprocess.run(command, check=False, capture_output=True, timeout=_SECONDS)  # noqa: S603 - our own
     return tried.returncode == 0
 
 
