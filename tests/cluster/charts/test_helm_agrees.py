@@ -35,7 +35,7 @@ def weaks(stage: ChartStage, operator: Operator, namespace: str) -> Weaks:
 
 
 def test_helms_list_history_and_upgrade_agree(weaks: Weaks) -> None:
-    about = {"kubeconfig": str(weaks.server.kubeconfig), "namespace": weaks.namespace}
+    about: dict[str, Any] = {"kubeconfig": str(weaks.server.kubeconfig), "namespace": weaks.namespace}
 
     def history() -> list[tuple[int, str]]:
         found = helm("history", release="agreed", **about)

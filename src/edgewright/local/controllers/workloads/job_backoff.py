@@ -48,9 +48,9 @@ def finished_at(pod: Pod) -> float:
 
 
 def _of_containers(pod: Pod) -> datetime | None:
-    ends = [each.state.terminated and each.state.terminated.finished_at for each in pod.status.container_statuses]
-    known = [each for each in ends if each is not None]
-    return max(known) if known and len(known) == len(ends) else None
+    states = [each.state.terminated for each in pod.status.container_statuses]
+    ends = [each.finished_at for each in states if each is not None and each.finished_at is not None]
+    return max(ends) if ends and len(ends) == len(states) else None
 
 
 def _unready(pod: Pod) -> datetime | None:
