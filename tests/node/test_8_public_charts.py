@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.node.cluster import RealCluster, run
-from tests.node.layout import REGISTRY
+from tests.node.layout import LAN_BRIDGE, REGISTRY
 from tests.public_charts.life import Site, live
 
 CLASS = "folder"
+SERVICES = "10.96.0.0/16"
 _VOLUMES = 6
 
 
@@ -37,6 +38,9 @@ def site(cluster: RealCluster, tmp_path: Path) -> Iterator[Site]:
     volumes = [volume(cluster.room / "volumes" / f"folder-{number}") for number in range(_VOLUMES)]
     cluster.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": volumes}))
 
+    # The room has no way out, and a Service is asked for here only where some way leads to its address.
+    run("ip", "route", "add", SERVICES, "dev", LAN_BRIDGE)
+
     def inside(*command: str) -> list[str]:
         return ["/usr/bin/env", f"KUBECONFIG={cluster.kubeconfig}", *command]
 
@@ -50,6 +54,7 @@ def site(cluster: RealCluster, tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path, inside, left_by_pods, image=f"{REGISTRY}/shop:test", storage_class=CLASS)
     with made.operator():
         yield made
+    run("ip", "route", "del", SERVICES)
     cluster.kubectl("delete", "persistentvolumes", "--all", "--timeout=240s")
 
 

@@ -97,9 +97,10 @@ class Site:
         try:
             yield
         finally:
-            operator.terminate()
             for each in CHARTS:
-                self.kubectl("delete", "-k", str(self._folder / each.kind.lower() / "config" / "crd"))
+                crd = str(self._folder / each.kind.lower() / "config" / "crd")
+                self.kubectl("delete", "-k", crd, "--wait=false", "--ignore-not-found")
+            operator.terminate()
 
 
 _AS_JSON: Final = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))"
