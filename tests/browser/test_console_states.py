@@ -157,7 +157,8 @@ def test_who_may_see_nothing_is_told_which_right_is_missing(page: Page, plane: L
     other = page.context.new_page()
     sign_in(other, f"http://127.0.0.1:{proxy.port}", nobody)
     name = "system:serviceaccount:default:nobody"
-    expect(other.get_by_text(f"{name} may not list devices.edgewright.dev: a Role must allow it.").first).to_be_visible()
+    missing = f"{name} may not list devices.edgewright.dev: a Role must allow it."
+    expect(other.get_by_text(missing).first).to_be_visible()
     check_accessibility(other)
     for where in ("Devices", "Rollouts", "Jobs"):
         go(other, where)
