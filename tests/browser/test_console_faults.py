@@ -102,9 +102,9 @@ def test_two_windows_that_approve_the_same_batch_approve_no_other(browser: Brows
         {"name": each, "selector": {"names": [names[each]]}, "gate": {"approval": "manual"}} for each in ("one", "two")
     ]
     scene.rollout("shared", NEXT, selector={"names": list(names.values())}, batches=batches)
-    with opened(browser, scene.console, token=scene.tokens["approver"]) as page:
+    with opened(browser, scene.console, token=scene.tokens["admin"]) as page:
         other = page.context.new_page()
-        sign_in(other, scene.console.url, scene.tokens["admin"])
+        sign_in(other, scene.console.url, scene.tokens["approver"])
         for window in (page, other):
             show_rollout(window, "shared")
             button(window, "Approve").click()

@@ -58,7 +58,11 @@ def test_the_first_page_is_small(browser: Browser, page: Page, plane_console: Co
     with pages(browser) as fresh:
         fresh.context.add_cookies(page.context.cookies())  # type: ignore[arg-type]  # what it gives, it takes
         finished: list[Request] = []
-        fresh.on("requestfinished", finished.append)
+
+        def noted(request: Request) -> None:
+            finished.append(request)
+
+        fresh.on("requestfinished", noted)
         fresh.goto(f"{plane_console.url}/fleet")
         expect(fresh.get_by_role("heading", name="Fleet", exact=True)).to_be_visible()
         fresh.evaluate("async () => { await document.fonts.ready; }")
