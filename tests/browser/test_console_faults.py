@@ -23,7 +23,8 @@ STALE = re.compile(r"Not live since .*: the console does not answer\. What is sh
 
 def rows(page: Page) -> list[str]:
     """The names in the list of rollouts."""
-    return page.get_by_role("grid", name="Rollouts").get_by_role("row").locator("td:first-child").all_inner_texts()
+    first = page.get_by_role("grid", name="Rollouts").get_by_role("row").locator("td:first-child")
+    return list(first.all_inner_texts())
 
 
 def show_rollouts(page: Page) -> None:
@@ -50,7 +51,7 @@ def lasting_console(scene: Scene, folder: Path) -> Iterator[tuple[Process, str]]
     """A console that can be killed and started again at the same address."""
     port = free_port()
     log = folder / "console.log"
-    command = [PROGRAM, "console", "--kubeconfig", scene.server.kubeconfig, "--listen", f"127.0.0.1:{port}"]
+    command = [str(PROGRAM), "console", "--kubeconfig", str(scene.server.kubeconfig), "--listen", f"127.0.0.1:{port}"]
     process = Process("console", [*command, "--shared-cache"], log=log, ready=lambda: "Ctrl-C" in process.output())
     process.start()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 
-from bench import console, flashjob, http_clients
+from bench import console, drive, flashjob, http_clients
 from bench.flashjob import BARE, OURS, Run, counters, kind_of, summarise
 from bench.report import PROGRAMS, purpose_of
 
@@ -67,8 +67,8 @@ def test_what_our_http_client_costs_is_told_as_ratios_with_goals() -> None:
 
 def test_what_the_console_costs_is_told_as_ratios_with_goals() -> None:
     runs = {console.DIRECT: 4.0, console.THROUGH: 10.0, console.CACHED: 1.0}
-    streams = {"watches": 1.0, "memory": 90.0, "p99": 0.6}
-    outcome = console.summarise({name: [{"cpu": cpu, "seconds": cpu}] for name, cpu in runs.items()}, streams)
+    outcome = drive.Outcome("console", columns=("what", "CPU", "time"))
+    console.add_gets(outcome, {name: [{"cpu": cpu, "seconds": cpu}] for name, cpu in runs.items()})
     assert outcome.ratios["from the cache / API server, CPU"] == 0.25
     assert outcome.ratios["passed through / API server, CPU"] == 2.5
     assert not outcome.met

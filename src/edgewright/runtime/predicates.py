@@ -40,7 +40,9 @@ def intent_changed_or_wiped(change: Change[Any]) -> bool:
     if intent_changed(change):
         return True
     before, after = (getattr(each, "status", None) for each in (change.old, change.new))
+    if before == after or after is None:
+        return bool(before != after)
     try:
-        return bool(before != after and after == type(after)())
+        return bool(after == type(after)())
     except TypeError:  # a status that says something always: there is no empty one
         return False

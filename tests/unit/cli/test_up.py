@@ -439,7 +439,8 @@ def test_readiness_is_said_only_after_the_kubeconfig_is_written(
 def test_the_operator_is_there_unless_it_is_left_out(
     no_operator: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgewright.local import control_plane, process
+    from edgewright.local import control_plane
+    from edgewright.runtime import process
 
     added: list[Any] = []
 
@@ -464,7 +465,8 @@ def test_the_operator_is_there_unless_it_is_left_out(
 def test_what_was_typed_becomes_the_settings_of_the_control_plane(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from edgewright.local import control_plane, process
+    from edgewright.local import control_plane
+    from edgewright.runtime import process
 
     asked: list[control_plane.Settings] = []
     monkeypatch.setattr(process, "prepare", lambda: None)  # this process is pytest's

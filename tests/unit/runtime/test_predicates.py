@@ -54,7 +54,7 @@ def test_a_status_that_cannot_be_empty_is_never_lost() -> None:
     class Always(msgspec.Struct):
         seen: int
 
-    class Thing(Widget):
+    class Thing(Widget, frozen=True):
         status: Any = None
 
     old, new = (Thing(metadata=typed(widget("x", 1)).metadata, status=Always(seen)) for seen in (1, 2))
