@@ -248,7 +248,7 @@ def test_what_was_typed_becomes_the_settings_of_the_node(
     (settings,) = StandIn.made
     network = settings.pop("network")
     assert isinstance(network.log_tls, ssl.SSLContext)
-    assert network == Network(host="127.0.0.1", log_tls=network.log_tls)
+    assert network == Network(host="127.0.0.1", log_tls=network.log_tls, services=bool(addresses))
     assert settings == {
         "name": "edge-1",
         "directory": tmp_path / "node",
