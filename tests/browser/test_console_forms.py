@@ -56,7 +56,7 @@ def declared(plane: LocalPlane, path: str) -> Any:
 def test_the_first_page_is_small(browser: Browser, page: Page, plane_console: ConsoleProcess) -> None:
     """All of it: the page itself, its scripts, styles and fonts, as they come over the wire to who was never here."""
     with pages(browser) as fresh:
-        fresh.context.add_cookies(page.context.cookies())  # type: ignore[arg-type]  # what it gives, it takes
+        fresh.context.add_cookies(page.context.cookies())
         finished: list[Request] = []
 
         def noted(request: Request) -> None:
