@@ -23,8 +23,8 @@ STALE = re.compile(r"Not live since .*: the console does not answer\. What is sh
 
 def rows(page: Page) -> list[str]:
     """The names in the list of rollouts."""
-    first = page.get_by_role("grid", name="Rollouts").get_by_role("row").locator("td:first-child")
-    return list(first.all_inner_texts())
+    cells = page.get_by_role("grid", name="Rollouts").get_by_role("row").locator("td:first-child")
+    return [str(each) for each in cells.all_inner_texts()]
 
 
 def show_rollouts(page: Page) -> None:
@@ -51,8 +51,9 @@ def lasting_console(scene: Scene, folder: Path) -> Iterator[tuple[Process, str]]
     """A console that can be killed and started again at the same address."""
     port = free_port()
     log = folder / "console.log"
-    command = [str(PROGRAM), "console", "--kubeconfig", str(scene.server.kubeconfig), "--listen", f"127.0.0.1:{port}"]
-    process = Process("console", [*command, "--shared-cache"], log=log, ready=lambda: "Ctrl-C" in process.output())
+    command = [str(PROGRAM), "console", "--listen", f"127.0.0.1:{port}", "--shared-cache"]
+    command += ["--kubeconfig", str(scene.server.kubeconfig)]
+    process = Process("console", command, log=log, ready=lambda: "Ctrl-C" in process.output())
     process.start()
     try:
         process.wait_ready()
