@@ -31,7 +31,9 @@ def show_rollouts(page: Page) -> None:
     """Goes to the list of rollouts in the namespace `default`."""
     page.get_by_role("link", name="Rollouts", exact=True).click()
     page.get_by_label("Namespace (empty: all)").fill("default")
-    page.keyboard.press("Enter")
+    # Until its stream answers, the page may still show the list of all namespaces: a fault would then take that away.
+    with page.expect_response(lambda answer: "/api/v1/stream" in answer.url and "namespace=default" in answer.url):
+        page.keyboard.press("Enter")
     expect(page.get_by_role("grid", name="Rollouts")).to_be_visible()
 
 
