@@ -67,18 +67,10 @@ def place(cluster: ControlPlane, authority: Authority, tmp_path_factory: pytest.
     return found
 
 
-def commands() -> list[str]:
-    """What the page types to install it."""
+def shown(language: str) -> str:
+    """What the page shows in this language in the section on clusters."""
     section = PAGE.read_text(encoding="utf-8").partition("## In a cluster\n")[2].partition("\n## ")[0]
-    block = re.search(r"```text\n(.*?)```", section, re.DOTALL)
-    assert block is not None
-    return [line.partition("   #")[0] for line in block[1].splitlines()]
-
-
-def granting_role() -> str:
-    """The ClusterRole of the page that lets the console keep a foreign kind."""
-    section = PAGE.read_text(encoding="utf-8").partition("## In a cluster\n")[2].partition("\n## ")[0]
-    block = re.search(r"```yaml\n(.*?)```", section, re.DOTALL)
+    block = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
     assert block is not None
     return block[1]
 
@@ -119,7 +111,7 @@ def token_of(place: Place, account: str, *roles: str) -> str:
 
 
 def test_the_commands_of_the_page_bring_a_console_that_answers_over_tls(place: Place, authority: Authority) -> None:
-    secret, apply, restart = commands()
+    secret, apply, restart = (line.partition("   #")[0] for line in shown("text").splitlines())
     place.typed(secret)
     place.typed(apply)
     wait_until(lambda: available(place), what="the console is available", timeout=PATIENCE)
@@ -160,7 +152,7 @@ def test_a_foreign_kind_is_kept_once_a_role_with_the_label_grants_it(
     path = "/api/v1/namespaces/default/minimarts.charts.samutup.com"
     wait_until(lambda: asked(place, authority, path, shopper)[0] == 200, what="it is listed", timeout=PATIENCE)
     assert not {each for each in used(cluster, ACCOUNT) if each[1] == "minimarts"}, "it was read as the caller"
-    place.typed("kubectl apply -f -", answers=granting_role())
+    place.typed("kubectl apply -f -", answers=shown("yaml"))
 
     def kept() -> bool:
         assert asked(place, authority, path, shopper)[0] == 200

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from edgewright.console.call import Call
-from edgewright.console.shared_cache import kind_cache_for, selector
+from edgewright.console.shared_cache import kind_cache_for
 from edgewright.runtime.errors import UNFIT
 from edgewright.runtime.objects import Key, Resource
 
@@ -36,21 +36,16 @@ class Reads:
                 return msgspec.json.decode(here.body, type=resource)
         return await self._call.client.of(resource).get(key)
 
-    async def list(self, resource: type[R], namespace: str | None = None, *, labels: str = "") -> list[R]:
+    async def list(self, resource: type[R], namespace: str | None = None) -> list[R]:
         """All that the caller may see of a kind, or of a namespace's; what cannot be read is left out."""
-        chosen = selector(labels)
         patience = self._call.shared.limits.whole_kind_seconds
-        kept = (
-            None
-            if chosen is None
-            else await kind_cache_for(self._call, resource.kind, "list", namespace, patience=patience)
-        )
-        if chosen is None or kept is None:
-            pages = self._call.client.of(resource).pages(namespace, labels=labels)
+        kept = await kind_cache_for(self._call, resource.kind, "list", namespace, patience=patience)
+        if kept is None:
+            pages = self._call.client.of(resource).pages(namespace)
             return [each async for page in pages for each in page.items]
         decode = msgspec.json.Decoder(resource).decode
         found: list[R] = []
-        for number, each in enumerate(kept.select(namespace or "", chosen.matches if chosen.requirements else None)):
+        for number, each in enumerate(kept.select(namespace or "", None)):
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # a fleet is large, and others wait
             with suppress(*UNFIT):
