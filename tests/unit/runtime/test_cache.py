@@ -86,7 +86,7 @@ def test_a_subscriber_that_fails_does_not_cost_the_others_their_change(caplog: p
     assert [record.getMessage() for record in caplog.records] == ["cache subscriber failed"] * 2
 
 
-def test_an_object_that_was_made_anew_is_a_deletion_and_an_addition() -> None:
+def test_an_object_that_was_made_again_is_a_deletion_and_an_addition() -> None:
     cache, ear = empty(), Ear()
     cache.add_index("size", lambda obj: [obj.spec.size])
     cache.subscribe(ear)

@@ -148,7 +148,7 @@ async def test_who_listens_hears_each_event_first_and_knows_the_version_when_a_l
     assert told == ["ADDED ", "BOOKMARK ", "list at 5", "DELETED 5", "drop a at 5", "BOOKMARK 7"]
 
 
-async def test_a_streamed_list_that_is_cut_is_asked_for_anew_and_not_resumed() -> None:
+async def test_a_streamed_list_that_is_cut_is_asked_for_again_and_not_resumed() -> None:
     cut = Watch(line("ADDED", widget("a", 4)), bookmark(4), line("ADDED", widget("b", 2))[:9], end="cut")
     async with following(cut, Watch(streamed(widget("b", 6), version=9))) as it:
         await it.until(lambda: it.copy.completed)
@@ -420,7 +420,7 @@ async def test_an_optional_kind_that_is_not_served_counts_as_empty_and_is_found_
         assert it.versions() == ["list"] * 4
 
 
-async def test_an_optional_kind_that_is_taken_away_is_empty_and_listed_anew_when_it_is_back() -> None:
+async def test_an_optional_kind_that_is_taken_away_is_empty_and_listed_again_when_it_is_back() -> None:
     go = asyncio.Event()
     first = Watch(streamed(widget("a", 1), version=5), go, end="close")
     absent = refusal(404, "NotFound")

@@ -27,7 +27,6 @@ from edgewright.controllers.flashjob.secrets import Secrets
 from edgewright.controllers.flashjob.starts import Starts
 from edgewright.controllers.flashjob.status import Hold, status_of
 from edgewright.controllers.flashjob.triggers import (
-    asked_or_wiped,
     every_job,
     is_gone,
     jobs_of,
@@ -444,7 +443,7 @@ def add_jobs(manager: Manager, context: Context, predecessor: Predecessor, *, wo
     return manager.controller(
         "flashjob",
         jobs.reconcile,
-        For(context.jobs, when=asked_or_wiped),
+        For(context.jobs),
         Maps(context.devices.cache, lambda device: jobs_of(device, context), when=tells_something),
         Owns(context.pods.cache),
         Owns(context.services.cache),

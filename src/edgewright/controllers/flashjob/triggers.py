@@ -26,7 +26,6 @@ from edgewright.controllers.flashjob.context import (
 from edgewright.runtime.cache import Change
 from edgewright.runtime.conditions import is_true
 from edgewright.runtime.objects import Key
-from edgewright.runtime.predicates import intent_changed
 
 
 def jobs_of(device: Device, context: Context) -> Iterable[Key]:
@@ -80,14 +79,6 @@ def waiting_for_room(gone: FlashJob, context: Context) -> Iterable[Key]:
 def is_gone(change: Change[Any]) -> bool:
     """Whether the object is no more."""
     return change.new is None
-
-
-def asked_or_wiped(change: Change[Any]) -> bool:
-    """Somebody asks a job for something else, or has taken its status away; our own status writes are neither."""
-    if intent_changed(change):
-        return True
-    before, after = change.old, change.new
-    return bool(before is not None and after is not None and before.status.phase and not after.status.phase)
 
 
 def tells_something(change: Change[Any]) -> bool:
