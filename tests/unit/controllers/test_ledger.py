@@ -45,6 +45,17 @@ def test_what_we_wrote_is_there_before_the_cache_has_it() -> None:
     assert list(it.ledger.pending) == []
 
 
+def test_what_an_index_holds_is_told_as_new_as_we_know_it_and_without_what_is_gone() -> None:
+    it = Stage()
+    it.cache.add_index("all", lambda _: [""])
+    it.cache.put(state(3))
+    assert it.ledger.by("all", "") == [state(3)]
+    it.ledger.wrote(state(7))
+    assert it.ledger.by("all", "") == [state(7)]
+    it.ledger.deleted(state(7))
+    assert it.ledger.by("all", "") == []
+
+
 def test_a_cache_that_is_behind_does_not_hide_what_we_wrote() -> None:
     it = Stage()
     it.cache.put(state(3))

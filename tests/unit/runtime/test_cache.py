@@ -103,6 +103,8 @@ def test_an_index_follows_the_objects() -> None:
     cache.add_index("size", lambda obj: [obj.spec.size])
     cache.put(typed(widget("b", 2, size=1)))
     assert [obj.metadata.name for obj in cache.by("size", 1)] == ["a", "b"]
+    assert cache.keys("size", 1) == [key("a"), key("b")]
+    assert cache.keys("size", 2) == []
     cache.put(typed(widget("a", 3, size=2)))
     assert [obj.metadata.name for obj in cache.by("size", 1)] == ["b"]
     assert [obj.metadata.name for obj in cache.by("size", 2)] == ["a"]

@@ -328,7 +328,8 @@ class Jobs:
     async def _let_go(self, this: _Pass, estate: Estate) -> None:
         """Takes the finalizers off a job of which nothing runs any more."""
         held = not FINALIZERS.isdisjoint(this.job.metadata.finalizers)
-        if not held or estate or self._something_of(this.job):
+        under_way = any(standing.claim is not None for standing in this.standings)  # quicker than to ask for all of it
+        if not held or estate or under_way or self._something_of(this.job):
             return
         if await self._predecessor.blocks() is not None:
             this.within(self._timing.recheck)
