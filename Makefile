@@ -326,9 +326,10 @@ venv: .venv/.stamp ## Set up .venv with the locked tools and this package in it;
 # only suites on real parts need. Each is taken as soon as something needs it.
 .venv/.demo.stamp: requirements/demo.txt pyproject.toml
 	$(call virtual_environment,.venv)
-	@$(BIN)/python hack/install.py requirements/demo.txt
+	@# Our modules are compiled while packages are fetched: Pods run as users who could not keep what they compile.
+	@$(BIN)/python -m compileall -q -j 2 src & compiling=$$!; \
+	$(BIN)/python hack/install.py requirements/demo.txt && wait $$compiling
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m compileall -q -j 2 src # Pods run as users who could not keep what they compile
 	@touch $@
 
 .venv/.stamp: .venv/.demo.stamp requirements/dev.txt

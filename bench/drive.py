@@ -100,16 +100,26 @@ def control_plane(**settings: Any) -> AbstractContextManager[ControlPlane]:
     return ControlPlane(**settings)
 
 
-def peer_environment() -> dict[str, str]:
+def peer_environment(checkout: Path = ROOT) -> dict[str, str]:
     """Python compiles each module once, as in an installation: what is measured is not the compiler."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**environment, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache")}
+    return {
+        **environment,
+        "PYTHONPATH": str(checkout / "src"),
+        "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache"),
+    }
 
 
-def run_peer(command: Sequence[str], *, timeout: float = 600) -> dict[str, float]:
-    """Runs one peer to its end and returns the JSON of its last line."""
+def run_peer(command: Sequence[str], *, checkout: Path = ROOT, timeout: float = 600) -> dict[str, float]:
+    """Runs one peer of a checkout to its end and returns the JSON of its last line."""
     done = subprocess.run(
-        command, cwd=ROOT, env=peer_environment(), capture_output=True, text=True, timeout=timeout, check=False
+        command,
+        cwd=checkout,
+        env=peer_environment(checkout),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")

@@ -157,8 +157,8 @@ def test_a_chart_that_does_not_render_is_told_in_helms_words_and_nothing_is_done
         assert stage.conditions("broken")["Ready"]["status"] == "False"
         assert stage.revisions("broken") == []
         assert not stage.cluster.exists("/api/v1/namespaces/default/services/broken")
-        stage.change("broken", image=None, greeting="mended")
-        deployed(stage, "broken", "mended")
+        stage.change("broken", image=None, greeting="fixed")
+        deployed(stage, "broken", "fixed")
         assert "Irreconcilable" not in stage.conditions("broken")
         stage.cluster.request("DELETE", f"{MINIMARTS}/broken")
         stage.until_gone("broken")

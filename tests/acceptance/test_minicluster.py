@@ -406,8 +406,8 @@ def test_an_interactive_one_serves_with_its_services_until_it_is_deleted(
 
 def test_a_container_next_to_flux_ends_with_it(stage: Stage, operator: subprocess.Popen[str], namespace: str) -> None:
     shared = {"shared": {"emptyDir": True, "path": "/shared"}}
-    beside = {
-        "name": "beside",
+    sidecar = {
+        "name": "sidecar",
         "image": IMAGE,
         "command": "echo I am here; touch /shared/here; sleep 1000",
         "volumes": shared,
@@ -415,11 +415,11 @@ def test_a_container_next_to_flux_ends_with_it(stage: Stage, operator: subproces
     # It ends only once the other has come to its word: which of two containers starts first is anybody's guess.
     main = "sh -c 'until test -e /shared/here; do sleep 0.1; done; echo main'"
     document = minicluster("pair", namespace, main, container={"runFlux": True, "name": "main", "volumes": shared})
-    document["spec"]["containers"].append(beside)
+    document["spec"]["containers"].append(sidecar)
     stage.apply(document)
     until(stage, "pair", namespace, phase="Succeeded", exitCode=0)
     selector = "job-name=pair,batch.kubernetes.io/job-completion-index=0"
-    assert stage.kubectl("logs", "-l", selector, "-c", "beside", "-n", namespace) == "I am here\n"
+    assert stage.kubectl("logs", "-l", selector, "-c", "sidecar", "-n", namespace) == "I am here\n"
 
 
 def test_mini_clusters_of_a_namespace_share_the_service_and_the_last_takes_it_along(

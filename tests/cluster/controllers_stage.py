@@ -29,15 +29,15 @@ def our_controllers(plane: ApiServer) -> Iterator[None]:
     async def run() -> None:
         manager = Manager(Client(config.load(kubeconfig=plane.kubeconfig)), drain_seconds=2)
         companions = add_all(manager, root_ca=plane.ca_file.read_bytes())
-        beside = asyncio.create_task(companions.run())
+        running = asyncio.create_task(companions.run())
         loop = asyncio.get_running_loop()
         stop.append(lambda: loop.call_soon_threadsafe(manager.stop))
         started.set()
         try:
             await manager.run()
         finally:
-            beside.cancel()
-            await asyncio.gather(beside, return_exceptions=True)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     def thread() -> None:
         try:
@@ -70,7 +70,7 @@ def get(plane: ApiServer, path: str) -> Any:
         raise
 
 
-def made_anew(plane: ApiServer, path: str, uid: str) -> bool:
+def made_again(plane: ApiServer, path: str, uid: str) -> bool:
     found = get(plane, path)
     return found is not None and found["metadata"]["uid"] != uid
 

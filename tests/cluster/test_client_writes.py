@@ -105,7 +105,7 @@ async def test_a_uid_alone_is_no_condition_on_a_subresource_and_is_not_taken_for
             await client.of(Widget).patch(Key(namespace, "one"), {"status": {}}, uid="some", subresource=subresource)
 
 
-async def test_an_apply_with_a_uid_does_not_make_a_deleted_object_anew(api_server: ApiServer, namespace: str) -> None:
+async def test_an_apply_with_a_uid_does_not_make_a_deleted_object_again(api_server: ApiServer, namespace: str) -> None:
     async with connected(api_server) as client:
         await install(client, Widget)
         api = client.of(Widget)

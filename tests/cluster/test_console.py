@@ -225,7 +225,7 @@ def test_a_place_that_the_server_has_forgotten_begins_again(own_cluster: Control
             assert [each["event"] for each in until(events, "synced")] == ["reset", "added", "added", "synced"]
 
 
-def test_an_api_server_that_is_away_is_503_with_the_time_to_come_again(
+def test_an_api_server_that_is_unavailable_is_503_with_the_time_to_come_again(
     own_cluster: ControlPlane, tmp_path: Path
 ) -> None:
     stage.install(own_cluster)

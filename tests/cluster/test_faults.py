@@ -86,9 +86,9 @@ async def test_deletions_in_a_gap_that_the_server_has_forgotten_are_seen_once_ea
     namespace = victim.create_namespace()
     with victim.proxy() as proxy:
         kubeconfig = victim.kubeconfig_for("gap-watcher", ["system:masters"], server=proxy.url)
-        async with connected(victim) as beside, connected(kubeconfig) as client:
-            await install(beside, Widget)
-            api = beside.of(Widget)
+        async with connected(victim) as direct, connected(kubeconfig) as client:
+            await install(direct, Widget)
+            api = direct.of(Widget)
             made = await in_parallel(api.create(widget(namespace, f"w{index:02}")) for index in range(30))
             cache = Cache(client.of(Widget), namespaces=[namespace])
             seen = Seen(cache)
@@ -98,7 +98,7 @@ async def test_deletions_in_a_gap_that_the_server_has_forgotten_are_seen_once_ea
                 proxy.cut()
                 for each in made[:10]:
                     await api.delete(each.key)
-                anew = [await api.create(widget(namespace, each.metadata.name)) for each in made[5:10]]
+                recreated = [await api.create(widget(namespace, each.metadata.name)) for each in made[5:10]]
                 changed = [await api.patch(each.key, {"spec": {"count": 1}}) for each in made[10:15]]
                 new = await api.create(widget(namespace, "new"))
                 await asyncio.to_thread(victim.forget_history)
@@ -108,7 +108,7 @@ async def test_deletions_in_a_gap_that_the_server_has_forgotten_are_seen_once_ea
                 assert len(fresh) == 26
                 await eventually(lambda: same(cache, fresh), what="the cache is what a fresh list says")
                 assert seen.deleted == {each.key: 1 for each in made[:10]}
-                for old, again in zip(made[5:10], anew, strict=True):
+                for old, again in zip(made[5:10], recreated, strict=True):
                     versions = [old.metadata.resource_version, "gone", again.metadata.resource_version]
                     assert seen.versions(old.key) == versions
                 assert seen.versions(changed[0].key)[1:] == [changed[0].metadata.resource_version]
@@ -248,9 +248,9 @@ async def test_nothing_is_lost_when_the_server_goes_away_under_five_hundred_obje
 ) -> None:
     namespace = either.create_namespace()
     loop = asyncio.get_running_loop()
-    async with connected(either, retries=0) as beside:
-        await install(beside, Widget)
-        writer = Writer(beside.of(Widget), namespace, objects=500)
+    async with connected(either, retries=0) as direct:
+        await install(direct, Widget)
+        writer = Writer(direct.of(Widget), namespace, objects=500)
         await writer.fill()
         manager = Manager(Client(config.load(kubeconfig=either.kubeconfig)), namespaces=[namespace], health_port=0)
         cache = manager.cache(Widget)
@@ -281,7 +281,7 @@ async def test_nothing_is_lost_when_the_server_goes_away_under_five_hundred_obje
 
             async def true() -> bool:
                 # The reconciler's own writes go on, so it is the spec that is compared, and which objects there are.
-                fresh = (await beside.of(Widget).list(namespace)).items
+                fresh = (await direct.of(Widget).list(namespace)).items
                 return {each.key: each.spec for each in fresh} == {each.key: each.spec for each in cache}
 
             await eventually(true, what="the cache is true again")
@@ -293,12 +293,12 @@ async def test_nothing_is_lost_when_the_server_goes_away_under_five_hundred_obje
             assert set(seen.deleted.values()) == {1}
 
             async def reconciled() -> bool:
-                fresh = (await beside.of(Widget).list(namespace)).items
+                fresh = (await direct.of(Widget).list(namespace)).items
                 return all(each.status and each.status.count == each.spec.count for each in fresh)
 
             await eventually(reconciled, what="every object's last state is reconciled")
             await eventually(lambda: gone == set(seen.deleted), what="every deletion is reconciled")
-            fresh = (await beside.of(Widget).list(namespace)).items
+            fresh = (await direct.of(Widget).list(namespace)).items
             await eventually(lambda: same(cache, fresh), what="the cache is what a fresh list says")
             assert await ready(manager)
 
@@ -352,9 +352,9 @@ def accounts(victim: ControlPlane) -> str:
 
 def replace_token(file: Path, token: str) -> None:
     """As the kubelet does it: another file takes the place of the old one."""
-    beside = file.with_suffix(".new")
-    beside.write_text(token)
-    beside.replace(file)
+    written = file.with_suffix(".new")
+    written.write_text(token)
+    written.replace(file)
 
 
 async def test_a_refused_token_is_read_again_and_the_request_succeeds(
@@ -363,8 +363,8 @@ async def test_a_refused_token_is_read_again_and_the_request_succeeds(
     file = tmp_path / "token"
     file.write_text(victim.service_account_token(accounts, "old", lifetime=-90))
     kubeconfig = victim.kubeconfig_with({"tokenFile": str(file)})
-    async with connected(victim) as beside, connected(kubeconfig) as client:
-        await install(beside, Widget)
+    async with connected(victim) as direct, connected(kubeconfig) as client:
+        await install(direct, Widget)
         codes: list[str] = []
         client.transport.on_answer = lambda method, code: codes.append(f"{method} {code}")
         replace_token(file, victim.service_account_token(accounts, "new"))
@@ -378,8 +378,8 @@ async def test_a_watch_whose_token_is_refused_goes_on_with_the_new_one(
     file = tmp_path / "token"
     file.write_text(victim.service_account_token(accounts, "old", lifetime=-90))
     kubeconfig = victim.kubeconfig_with({"tokenFile": str(file)})
-    async with connected(victim) as beside, connected(kubeconfig) as client:
-        await install(beside, Widget)
+    async with connected(victim) as direct, connected(kubeconfig) as client:
+        await install(direct, Widget)
         cache = Cache(client.of(Widget), namespaces=[accounts])
         async with following(cache, synced=False):
             await eventually(lambda: "401" in str(cache.problem), what="the refusal is known")
@@ -394,8 +394,8 @@ async def test_requests_and_watches_go_on_when_the_token_is_rotated_and_the_old_
     file = tmp_path / "token"
     file.write_text(victim.service_account_token(accounts, "old"))
     kubeconfig = victim.kubeconfig_with({"tokenFile": str(file)})
-    async with connected(victim) as beside, connected(kubeconfig) as client:
-        await install(beside, Widget)
+    async with connected(victim) as direct, connected(kubeconfig) as client:
+        await install(direct, Widget)
         api = client.of(Widget)
         cache = Cache(api, namespaces=[accounts])
         seen = Seen(cache)

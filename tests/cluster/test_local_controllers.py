@@ -22,7 +22,7 @@ from tests.cluster.controllers_stage import (
     get,
     gone,
     is_on,
-    made_anew,
+    made_again,
     node,
     node_of,
     path_of,
@@ -74,7 +74,7 @@ def test_they_come_back_when_they_are_deleted_or_changed(plane: ApiServer, ns: s
     for each in uids:
         plane.request("DELETE", each)
     for each, uid in uids.items():
-        wait_until(functools.partial(made_anew, plane, each, uid), what=f"a new {each}")
+        wait_until(functools.partial(made_again, plane, each, uid), what=f"a new {each}")
     plane.request("PATCH", root_ca, {"data": {"ca.crt": "x", "y": "z"}}, content_type="application/merge-patch+json")
     wanted = {"ca.crt": plane.ca_file.read_text()}
     wait_until(lambda: plane.request("GET", root_ca)["data"] == wanted, what="the certificate is right again")

@@ -61,7 +61,7 @@ async def test_events_are_created_counted_up_and_made_of_transitions_only(
         assert "(x6 over" in described.stdout
 
 
-async def test_an_event_that_expired_is_made_anew_and_one_that_is_refused_holds_nobody_up(
+async def test_an_event_that_expired_is_made_again_and_one_that_is_refused_holds_nobody_up(
     api_server: ApiServer, namespace: str
 ) -> None:
     async with connected(api_server) as client:

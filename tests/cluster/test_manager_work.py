@@ -183,13 +183,13 @@ async def test_a_controller_hears_of_what_its_objects_own_and_of_what_concerns_t
             await eventually(lambda: len(children) == 2, what="both children are there")
             await api.delete(child)
 
-            async def anew() -> bool:
+            async def recreated() -> bool:
                 try:
                     return (await api.get(child)).metadata.uid != first.metadata.uid
                 except NotFound:
                     return False
 
-            await eventually(anew, what="the child was made again")
+            await eventually(recreated, what="the child was made again")
             before = len(passes)
             await api.create(widget(namespace, "wake"))
             await eventually(lambda: {"parent-a", "parent-b"} <= set(passes[before:]), what="both were woken")

@@ -121,7 +121,7 @@ def test_an_init_container_that_fails_ends_the_pod(pods: Pods) -> None:
     assert "terminated" not in state(pod) or state(pod)["terminated"]["reason"] != "Completed"
 
 
-def test_a_sidecar_runs_beside_the_others_and_ends_after_them(pods: Pods) -> None:
+def test_a_sidecar_runs_next_to_the_others_and_ends_after_them(pods: Pods) -> None:
     mounts = [{"name": "shared", "mountPath": "/shared"}]
     sidecar = {
         "name": "sidecar",

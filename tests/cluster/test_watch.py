@@ -27,9 +27,9 @@ def proxy(api_server: ApiServer) -> Iterator[Proxy]:
 async def through(proxy: Proxy, api_server: ApiServer) -> AsyncIterator[tuple[Client, Client]]:
     """A client next to the proxy, for the test's own writes, and one through it, for what is tested."""
     kubeconfig = api_server.kubeconfig_for("admin", ["system:masters"], server=proxy.url)
-    async with connected(api_server) as beside, connected(kubeconfig) as client:
-        await install(beside, Widget, Loose)
-        yield beside, client
+    async with connected(api_server) as direct, connected(kubeconfig) as client:
+        await install(direct, Widget, Loose)
+        yield direct, client
 
 
 def same(cache: Cache[Widget], items: list[Widget]) -> bool:
@@ -245,8 +245,8 @@ async def test_an_object_that_does_not_decode_is_reported_once_and_the_rest_goes
 async def test_an_object_that_does_not_decode_is_reported_once_however_often_it_is_listed(
     api_server: ApiServer, namespace: str, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with through(proxy, api_server) as (beside, client):
-        await beside.raw(Loose.kind).create(loose(namespace, "bad", "three"))
+    async with through(proxy, api_server) as (direct, client):
+        await direct.raw(Loose.kind).create(loose(namespace, "bad", "three"))
         cache = Cache(client.of(Loose), namespaces=[namespace])
         async with following(cache):
             for _ in range(2):
@@ -265,8 +265,8 @@ async def test_an_object_that_does_not_decode_is_reported_once_however_often_it_
 async def test_a_connection_that_is_cut_is_resumed_where_it_was(
     api_server: ApiServer, namespace: str, proxy: Proxy
 ) -> None:
-    async with through(proxy, api_server) as (beside, client):
-        api = beside.of(Widget)
+    async with through(proxy, api_server) as (direct, client):
+        api = direct.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])
         seen = Seen(cache)
         async with following(cache):
@@ -290,8 +290,8 @@ async def test_a_connection_that_is_cut_is_resumed_where_it_was(
 async def test_a_line_that_is_cut_in_the_middle_is_neither_lost_nor_doubled(
     api_server: ApiServer, namespace: str, proxy: Proxy, size: int
 ) -> None:
-    async with through(proxy, api_server) as (beside, client):
-        api = beside.of(Widget)
+    async with through(proxy, api_server) as (direct, client):
+        api = direct.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])
         seen = Seen(cache)
         async with following(cache):
@@ -310,8 +310,8 @@ async def test_a_line_that_is_cut_in_the_middle_is_neither_lost_nor_doubled(
 async def test_a_list_that_is_cut_in_the_middle_is_asked_for_again(
     api_server: ApiServer, namespace: str, proxy: Proxy
 ) -> None:
-    async with through(proxy, api_server) as (beside, client):
-        api = beside.of(Widget)
+    async with through(proxy, api_server) as (direct, client):
+        api = direct.of(Widget)
         made = await in_parallel(api.create(widget(namespace, f"w{index:02}", text="x" * 1000)) for index in range(60))
         proxy.cut_new_after(30_000)
         cache = Cache(client.of(Widget), namespaces=[namespace])
@@ -328,8 +328,8 @@ async def test_a_list_that_is_cut_in_the_middle_is_asked_for_again(
 
 
 async def test_a_slow_watch_catches_up(api_server: ApiServer, namespace: str, proxy: Proxy) -> None:
-    async with through(proxy, api_server) as (beside, client):
-        api = beside.of(Widget)
+    async with through(proxy, api_server) as (direct, client):
+        api = direct.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])
         seen = Seen(cache)
         async with following(cache):
@@ -349,8 +349,8 @@ async def test_a_connection_that_goes_silent_is_given_up_and_resumed(
 ) -> None:
     monkeypatch.setattr(transport, "WATCH_IDLE_SECONDS", 0.5)
     monkeypatch.setattr(http, "CONNECT_SECONDS", 0.5)
-    async with through(proxy, api_server) as (beside, client):
-        api = beside.of(Widget)
+    async with through(proxy, api_server) as (direct, client):
+        api = direct.of(Widget)
         cache = Cache(client.of(Widget), namespaces=[namespace])
         async with following(cache):
             proxy.pause()

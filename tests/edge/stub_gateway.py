@@ -126,7 +126,7 @@ class StubGateway:
         await web.TCPSite(self._runner, self._listen, self.port, ssl_context=context).start()
 
     async def stop(self) -> None:
-        """Is away."""
+        """Is unavailable from now on."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

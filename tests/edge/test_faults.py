@@ -68,7 +68,7 @@ def test_an_agent_killed_at_random_moments_comes_to_the_same_end(seed: int, site
         device.until(lambda: not list((device.state / "uploads").glob("*.json")), "nothing waits for upload")
 
 
-def test_files_written_while_the_bucket_is_away_are_uploaded_when_it_is_back(site: Site, tmp_path: Path) -> None:
+def test_files_written_while_the_bucket_is_unavailable_are_uploaded_when_it_is_back(site: Site, tmp_path: Path) -> None:
     with S3Server(tmp_path / "s3", addresses=[site.machine.gateway]) as s3:
         device = site.device(tmp_path, s3)
         s3.process.kill()
@@ -99,7 +99,7 @@ def test_a_device_without_podman_says_so_and_goes_on_when_it_is_back(site: Site,
         device.until(lambda: device.status.get("phase") == "up", "all is well")
 
 
-def test_a_device_that_reboots_while_the_site_is_away_starts_its_workloads(site: Site, tmp_path: Path) -> None:
+def test_a_device_that_reboots_while_the_site_is_unavailable_starts_its_workloads(site: Site, tmp_path: Path) -> None:
     with S3Server(tmp_path / "s3", addresses=[site.machine.gateway]) as s3:
         device = site.device(tmp_path, s3)
         device.agent.start()

@@ -130,7 +130,7 @@ def controller_manager(
     """The controllers of Kubernetes itself, or some of them."""
     _, private = files.service_accounts
     return [
-        *_beside_the_api_server("kube-controller-manager", files, port=port, kubeconfig=kubeconfig),
+        *_next_to_the_api_server("kube-controller-manager", files, port=port, kubeconfig=kubeconfig),
         f"--root-ca-file={files.authority}",
         f"--service-account-private-key-file={private}",
         f"--controllers={','.join(controllers)}",
@@ -142,7 +142,7 @@ def controller_manager(
 
 def scheduler(files: Files, *, port: int, kubeconfig: Path) -> list[str]:
     """What gives Pods a Node."""
-    return _beside_the_api_server("kube-scheduler", files, port=port, kubeconfig=kubeconfig)
+    return _next_to_the_api_server("kube-scheduler", files, port=port, kubeconfig=kubeconfig)
 
 
 def kwok(files: Files, *, port: int, kubeconfig: Path) -> list[str]:
@@ -159,7 +159,7 @@ def kwok(files: Files, *, port: int, kubeconfig: Path) -> list[str]:
     ]
 
 
-def _beside_the_api_server(name: str, files: Files, *, port: int, kubeconfig: Path) -> list[str]:
+def _next_to_the_api_server(name: str, files: Files, *, port: int, kubeconfig: Path) -> list[str]:
     certificate, key = files.serving
     return [
         program(name),

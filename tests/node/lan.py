@@ -127,7 +127,7 @@ class Pool:
             try:
                 self._give()
             except (OSError, http.client.HTTPException, RequestError, AssertionError):
-                continue  # the API server is away, or somebody was faster: the next round sees what there is
+                continue  # the API server is unavailable, or somebody was faster: the next round sees what there is
 
     def _give(self) -> None:
         services = [

@@ -67,7 +67,7 @@ def test_the_node_is_stopped_in_mid_flash_and_started_again(
     assert max(until_ready(operator, fleet, "node")) > 1
 
 
-def test_the_kubelet_alone_is_away_for_a_while(operator: Installation, cluster: RealCluster, fleet: Fleet) -> None:
+def test_the_kubelet_alone_stops_for_a_while(operator: Installation, cluster: RealCluster, fleet: Fleet) -> None:
     operator.flash("kubelet", fleet, "0.3.0")
     until_writing(fleet)
     cluster.kubelet.kill()
@@ -78,7 +78,7 @@ def test_the_kubelet_alone_is_away_for_a_while(operator: Installation, cluster: 
     assert [len(journal.written) for journal in fleet.journals().values()] == [1, 1, 1]
 
 
-def test_the_registry_is_away_for_a_while(operator: Installation, cluster: RealCluster, fleet: Fleet) -> None:
+def test_the_registry_is_unavailable_for_a_while(operator: Installation, cluster: RealCluster, fleet: Fleet) -> None:
     cluster.registry.kill()
     operator.flash("registry", fleet, "0.3.0", retries=10)
 
@@ -93,7 +93,7 @@ def test_the_registry_is_away_for_a_while(operator: Installation, cluster: RealC
     until_ready(operator, fleet, "registry")
 
 
-def test_the_api_server_is_away_for_a_while(operator: Installation, cluster: RealCluster, fleet: Fleet) -> None:
+def test_the_api_server_is_unavailable_for_a_while(operator: Installation, cluster: RealCluster, fleet: Fleet) -> None:
     operator.flash("api", fleet, "0.3.0")
     until_writing(fleet)
     with cluster.without_api_server():

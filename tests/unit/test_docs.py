@@ -99,7 +99,7 @@ def test_the_reference_is_what_the_code_says(capsys: pytest.CaptureFixture[str])
     assert reference.main([str(DOCS / "reference"), "--check"]) == 0, capsys.readouterr().err
 
 
-def test_a_reference_that_differs_is_reported_and_written_anew(
+def test_a_reference_that_differs_is_reported_and_written_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reference.main([str(tmp_path), "--check"]) == 1

@@ -30,6 +30,14 @@ REGISTRIES = tuple(
         ("deb.debian", "org"),
     )
 )
+# Words that people who read English as a second language look up, and what is written instead.
+PLAIN_WORDS = {
+    "a" + "new": "again",
+    "be" + "side": "next to",
+    "me" + "nd": "fix",
+    "me" + "nded": "fixed",
+    "sh" + "all": "must",
+}
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:root|work|tmp)/[\w.-]")
 
 
@@ -112,6 +120,13 @@ def test_no_file_names_a_package_registry_or_a_path_of_this_machine() -> None:
         if lines := offences(text):
             found[name_of(path)] = lines
     assert found == {}
+
+
+def test_prose_and_names_are_plain_english() -> None:
+    words = re.compile(rf"(?<![A-Za-z])({'|'.join(PLAIN_WORDS)})(?![A-Za-z])", re.IGNORECASE)
+    ours = [path for path in files_of_ours() if path.suffix in {".py", ".md"} and path.name != "CHANGELOG.md"]
+    found = {name_of(path): words.findall(path.read_text(encoding="utf-8")) for path in ours}
+    assert {name: f"{hits}: see PLAIN_WORDS" for name, hits in found.items() if hits} == {}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // The load of bench/gateway.py: agents of Linux edge devices, each with a certificate and a connection of its own.
 //
-// It reads orders from its input, one a line, and prints one line of JSON for each: "connect FROM TO" (these agents
+// It reads orders from its input, one per line, and prints one line of JSON for each: "connect FROM TO" (these agents
 // shake hands), "greet FROM TO" (each asks for its configuration and sends a heartbeat: a connection that never asks
 // anything is cut), "load SECONDS INTERVAL" (two questions per INTERVAL seconds and a heartbeat a minute, as published
 // agents do), "wait" (every agent asks for news and waits), "heard" (when the last of them had its answer), "end".

@@ -1,7 +1,7 @@
 """The live names that a shell offers behind a command: rollouts, devices, mini-clusters, namespaces, contexts.
 
-Typer calls these while somebody types, kubectl by `kubectl_complete-edgewright`. A server that is away, slow or refuses
-costs a second at most and is never mentioned; nothing is changed.
+Typer calls these while somebody types, kubectl by `kubectl_complete-edgewright`. A server that is unavailable,
+slow or refuses costs a second at most and is never mentioned; nothing is changed.
 """
 
 from __future__ import annotations

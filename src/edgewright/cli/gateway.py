@@ -104,14 +104,8 @@ def gateway(
         int, typer.Option("--max-devices", help="How many devices may come in with one registration certificate.")
     ] = 100_000,
     health_host: Annotated[str, typer.Option("--health-host", help="Where to serve metrics and health.")] = "127.0.0.1",
-    metrics_port: Annotated[
-        int | None,
-        typer.Option("--metrics-port", help="Where metrics are served; default: nowhere.", show_default=False),
-    ] = None,
-    health_port: Annotated[
-        int | None,
-        typer.Option("--health-port", help="Where /healthz and /readyz are; default: nowhere.", show_default=False),
-    ] = None,
+    metrics_port: machine.MetricsPort = None,
+    health_port: machine.HealthPort = None,
 ) -> None:
     """Serve Linux edge devices: let them in, hear them, tell them what to run, until Ctrl-C."""
     for option, given in (("--port", port), ("--metrics-port", metrics_port), ("--health-port", health_port)):

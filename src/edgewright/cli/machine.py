@@ -1,7 +1,7 @@
 """The options of the commands that run something on this machine, worded and read once.
 
-`up`, `node` and `backup` take them. A text that cannot be read is wrong usage: the message names the option and says
-what is right.
+`up`, `node` and `backup` take them; `run` and `gateway` the ports. A text that cannot be read is wrong usage: the
+message names the option and says what is right.
 """
 
 from __future__ import annotations
@@ -48,7 +48,14 @@ Addresses: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-
+MetricsPort: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--metrics-port", help="Where metrics are served; default: nowhere.", show_default=False),
+]
+HealthPort: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--health-port", help="Where /healthz and /readyz are; default: nowhere.", show_default=False),
+]
 PodIdRange: TypeAlias = Annotated[
     str,
     typer.Option(

@@ -66,14 +66,8 @@ def run(
         bool, typer.Option("--install-crds", help="Install or update our custom resource definitions first.")
     ] = False,
     host: Annotated[str, typer.Option("--host", help="Where to serve metrics and health.")] = "127.0.0.1",
-    metrics_port: Annotated[
-        int | None,
-        typer.Option("--metrics-port", help="Where metrics are served; default: nowhere.", show_default=False),
-    ] = None,
-    health_port: Annotated[
-        int | None,
-        typer.Option("--health-port", help="Where /healthz and /readyz are; default: nowhere.", show_default=False),
-    ] = None,
+    metrics_port: machine.MetricsPort = None,
+    health_port: machine.HealthPort = None,
     watch_namespace: operator_options.WatchNamespaces = None,
     metrics_secure: Annotated[
         bool,

@@ -34,8 +34,8 @@ _BINDING: Final = Kind(group=_RBAC, version="v1", kind="RoleBinding", plural="ro
 _WIDE_BINDING: Final = Kind(
     group=_RBAC, version="v1", kind="ClusterRoleBinding", plural="clusterrolebindings", namespaced=False
 )
-_LEAST_SECONDS: Final = 600
-_MOST_SECONDS: Final = 2**32
+_MIN_SECONDS: Final = 600
+_MAX_SECONDS: Final = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ def token(
         terminal.say(f"No token of {name} in namespace {where.namespace} is good any more.")
         return
     duration = seconds(lasts, "--for")
-    if not _LEAST_SECONDS <= duration <= _MOST_SECONDS:
+    if not _MIN_SECONDS <= duration <= _MAX_SECONDS:
         raise typer.BadParameter(f"{lasts!r}: a token is good for 10m at least", param_hint="--for")
     made, until = where.run(lambda client: _make(client, wanted, duration, where))
     terminal.give(made)

@@ -7,6 +7,7 @@ lists everything again before it works.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 from edgewright.runtime.cache import Cache, Change
@@ -37,6 +38,11 @@ class Ledger(Generic[R]):
                 return seen
             return None if self._gone.get(key) == seen.metadata.uid else seen
         return seen if seen is not None and _version(seen) >= _version(written) else written
+
+    def by(self, index: str, value: Hashable) -> list[R]:
+        """What the cache has in an index under that value, as new as we know it, without what is known to be gone."""
+        found = map(self.get, self.cache.keys(index, value))
+        return [obj for obj in found if obj is not None]
 
     def wrote(self, obj: R) -> R:
         """Notes what the server answered to a write."""

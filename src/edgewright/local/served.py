@@ -214,7 +214,7 @@ class Served:
     """Fields that a field selector may name besides metadata.name and metadata.namespace."""
     columns: Sequence[Column] = ()
     row: Callable[[RawObject, datetime], Sequence[Any]] | None = None
-    """The cells of an object at a time, one a column; without it a table shows name and age."""
+    """The cells of an object at a time, one per column; without it a table shows name and age."""
     scale: ScalePaths | None = None
     deprecation: str = ""
     """What every request to this version is warned of."""

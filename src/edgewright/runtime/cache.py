@@ -107,6 +107,10 @@ class Cache(Generic[R]):
         """The objects that the named index holds under that value."""
         return [self._objects[key] for key in self._indexes[index].keys(value)]
 
+    def keys(self, index: str, value: Hashable) -> list[Key]:
+        """The keys of the objects that the named index holds under that value, without looking at them."""
+        return list(self._indexes[index].keys(value))
+
     def count(self, index: str, value: Hashable) -> int:
         """How many objects the named index holds under that value, without looking at them."""
         return len(self._indexes[index].keys(value))

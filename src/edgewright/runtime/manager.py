@@ -235,13 +235,14 @@ class Manager:
         try:
             tls = self._metrics_tls
             access = None if tls is None else MetricsAccess(self._reader, clock=self._clock)
-            served = {"metrics": metrics_page(self.metrics, access=access), "health": self.health.pages()}
-            for name, pages in served.items():
+            pages = {"metrics": lambda: metrics_page(self.metrics, access=access), "health": self.health.pages}
+            for name, port in self._ports.items():
+                if port is None:
+                    continue  # a page that nobody can ask for is not made either: its library takes long to import
                 secured = tls if name == "metrics" else None
-                listener = await serve(pages, host=self._host, port=self._ports[name], tls=secured)
-                if listener is not None:
-                    listeners.append(listener)
-                    self.listening[name] = listener.port
+                listener = await serve(pages[name](), host=self._host, port=port, tls=secured)
+                listeners.append(listener)
+                self.listening[name] = listener.port
             yield
         finally:
             for listener in listeners:

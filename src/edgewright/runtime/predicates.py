@@ -40,9 +40,12 @@ def intent_changed_or_wiped(change: Change[Any]) -> bool:
     if intent_changed(change):
         return True
     before, after = (getattr(each, "status", None) for each in (change.old, change.new))
-    if before == after or after is None:
-        return bool(before != after)
+    return _says_nothing(after) and bool(before != after)
+
+
+def _says_nothing(status: Any) -> bool:
+    """Whether there is no status, or an empty one: a large status that was written is not compared field by field."""
     try:
-        return bool(after == type(after)())
+        return status is None or bool(status == type(status)())
     except TypeError:  # a status that says something always: there is no empty one
         return False

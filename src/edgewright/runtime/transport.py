@@ -152,10 +152,11 @@ class Transport:
         if self._streams is None:
             # A pool of its own: watches hold their connections for minutes and must not starve requests.
             self._streams = self._pool(_MANY, None)
+        pool = self._streams
         connection = None
         try:
             async with asyncio.timeout(seconds):
-                connection = await self._streams.take()
+                connection = await pool.take()
                 async with asyncio.timeout(self._timeout):
                     answer, stream = await connection.stream(request)
                 self._count("WATCH", str(answer.status))
@@ -170,7 +171,7 @@ class Transport:
         finally:
             if connection is not None:
                 connection.abort()
-                self._streams.give_back(connection)
+                pool.give_back(connection)
 
     async def close(self) -> None:
         """Closes every connection."""

@@ -335,7 +335,7 @@ async def _given(condition: Any, *, what: str) -> Answered:
 
 
 async def _insist(attempt: Any) -> Answered:
-    """What an agent does while the gateway is away: it tries again."""
+    """What an agent does while the gateway is unavailable: it tries again."""
     kept: list[Answered] = []
 
     async def done() -> bool:

@@ -44,7 +44,7 @@ FAILURES = {
 """How an attempt ends that meets a fault."""
 UNSEEN = {"boot-loop", "same-version"}
 """Faults that only a restart tells from a firmware that was not taken. A device that counts its restarts always tells.
-Of one that does not, like the published firmware, the flasher must see that it is away: in scaled time it is for 0.2 s,
+Of one that does not, like the published firmware, the flasher must see that it is gone: in scaled time it is for 0.2 s,
 in which a process on a busy machine may not have its turn. What was not seen is not proven: the flash has failed then.
 """
 LATER = {"vanish": {Outcome.UNREACHABLE}, "wrong-version": {Outcome.REVERTED}}

@@ -64,8 +64,8 @@ async def at_work(stage: Stage, directory: Path, trouble: Trouble, chance: rando
     for operator in operators.values():
         operator.start()
     try:
-        async with asyncio.TaskGroup() as beside:
-            task = beside.create_task(befalling)  # where it fails, the block ends
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(befalling)  # where it fails, the block ends
             yield
             task.cancel()
         assert rivals.changes == trouble.changes, f"{rivals.changes} of {trouble.changes} times another one led"

@@ -79,7 +79,7 @@ class Mistake:
     field: str
     reason: str
     todo: str
-    mended: RawObject | None = None
+    corrected: RawObject | None = None
     secret: tuple[str, dict[str, str], str] | None = None
 
 
@@ -132,7 +132,7 @@ def mistakes(stage: Stage, uids: dict[int, str]) -> dict[str, Mistake]:
     }
 
 
-async def test_a_job_that_cannot_be_acted_on_says_what_to_do_and_goes_on_once_it_is_mended(
+async def test_a_job_that_cannot_be_acted_on_says_what_to_do_and_goes_on_once_it_is_fixed(
     flash_server: ApiServer, flash_namespace: str
 ) -> None:
     async with Stage(flash_server, flash_namespace, devices=8) as stage:
@@ -151,7 +151,7 @@ async def test_a_job_that_cannot_be_acted_on_says_what_to_do_and_goes_on_once_it
             if mistake.secret is not None:
                 await stage.make_secret(*mistake.secret)
             else:
-                await stage.change(name, **(mistake.mended or {}))
+                await stage.change(name, **(mistake.corrected or {}))
         for name in wrong:
             job = await stage.until_phase("Completed", name)
             accepted = find(job.status.conditions, "Accepted")
@@ -219,7 +219,7 @@ async def test_a_device_of_another_type_than_the_job_names_is_not_written_until_
 # --- images that are not there --------------------------------------------------------------------------------------
 
 
-async def test_images_that_nobody_has_are_told_by_name_and_the_next_attempt_takes_what_is_mended(
+async def test_images_that_nobody_has_are_told_by_name_and_the_next_attempt_takes_what_is_fixed(
     flash_server: ApiServer, flash_namespace: str
 ) -> None:
     timing = replace(QUICK, start_grace=2.0, foreign_grace=1.0)

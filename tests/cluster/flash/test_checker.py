@@ -124,7 +124,7 @@ def is_given_again_after_another_job(scene: Scene) -> None:
     scene.happened(Did.WRITTEN, run=3)
 
 
-def is_given_twice_beside_another_job(scene: Scene) -> None:
+def is_given_twice_next_to_another_job(scene: Scene) -> None:
     another_job_follows(scene)
     scene.happened(Did.WRITTEN, run=3)
 
@@ -166,7 +166,7 @@ LIES: dict[str, tuple[Callable[[Scene], object], str]] = {
     "told again after its success": (is_told_again, "begun with 1 times more after its success was recorded"),
     "told twice in one attempt": (lambda on: on.happened(Did.ASKED, run=2), "begun with 2 times in 1 attempts"),
     "given again after another job": (is_given_again_after_another_job, "begun with 1 times more after its success"),
-    "given twice next to another job": (is_given_twice_beside_another_job, "begun with 2 times in 1 attempts"),
+    "given twice next to another job": (is_given_twice_next_to_another_job, "begun with 2 times in 1 attempts"),
     "never given next to another job": (never_had_it, "was never given the firmware"),
     "two at once": (is_written_by_two, "by two at once"),
     "claimed": (lambda on: on.records(claim=Claim(job=JobReference(name="job"))), "still claimed by job"),

@@ -228,10 +228,10 @@ async def test_weak_point_4_a_device_that_comes_back_as_another_instance_is_comp
         assert outcomes(job) == dict.fromkeys(uids.values(), "succeeded")
         await stage.until_clean()
 
-        async def discovered_anew() -> bool:
+        async def discovered_again() -> bool:
             return set(await stage.uids()) == {1, 2} and not {*uids.values()} & {*(await stage.uids()).values()}
 
-        await stage.until(discovered_anew, "both have other Instances")
+        await stage.until(discovered_again, "both have other Instances")
         new = await stage.uids()
 
         async def the_same_devices() -> bool:

@@ -234,7 +234,7 @@ async def test_a_gateway_that_refuses_a_device_removes_nothing_on_it(tmp_path: P
         assert len(on.seen.registrations) == 1
 
 
-async def test_podman_that_is_away_is_told_and_waited_for(tmp_path: Path) -> None:
+async def test_podman_that_is_unavailable_is_told_and_waited_for(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         await on.podman.stop()
         on.gateway.serve(ID, configuration(workload(), device=ID))

@@ -1,4 +1,4 @@
-"""Metrics: what is read, what is asked, what is sent, and what waits while the receiver is away."""
+"""Metrics: what is read, what is asked, what is sent, and what waits while the receiver is unavailable."""
 
 from __future__ import annotations
 

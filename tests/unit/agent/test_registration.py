@@ -155,7 +155,7 @@ async def test_an_identity_on_the_disk_that_is_damaged_is_as_good_as_none(tmp_pa
         await device.close()
 
 
-async def test_a_gateway_that_is_away_or_not_the_one_we_trust_is_unavailable(tmp_path: Path) -> None:
+async def test_a_gateway_that_is_unavailable_or_not_the_one_we_trust_is_unavailable(tmp_path: Path) -> None:
     async with StubGateway(tmp_path / "gateway") as gateway:
         device = Device(gateway, tmp_path / "agent")
         await device.registrar.register(FACTS, own=False)
@@ -183,7 +183,7 @@ def test_what_the_gateway_complains_of_is_told_from_what_we_complain_of(reason: 
     assert type(_tls_problem("gateway", error)) is kind
 
 
-async def test_answers_that_cannot_be_read_are_a_gateway_that_is_away(tmp_path: Path) -> None:
+async def test_answers_that_cannot_be_read_are_a_gateway_that_is_unavailable(tmp_path: Path) -> None:
     async with StubGateway(tmp_path / "gateway") as gateway:
         device = Device(gateway, tmp_path / "agent")
         await device.registrar.register(FACTS, own=False)

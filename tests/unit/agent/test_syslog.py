@@ -141,7 +141,7 @@ async def test_lines_reach_the_server_as_published_agents_send_them_and_a_restar
         assert "four" not in on.said
 
 
-async def test_a_server_that_is_away_at_the_start_or_goes_away_later_gets_the_lines_when_it_is_back(
+async def test_a_server_that_is_unavailable_at_the_start_or_goes_away_later_gets_the_lines_when_it_is_back(
     tmp_path: Path,
 ) -> None:
     async with stage(tmp_path) as on:
@@ -187,7 +187,7 @@ async def test_datagrams_are_sent_where_the_server_takes_those(tmp_path: Path) -
             assert (await asyncio.to_thread(server.recv, 1000)).endswith(b"c: one")
 
 
-async def test_podman_that_is_away_is_waited_for(tmp_path: Path) -> None:
+async def test_podman_that_is_unavailable_is_waited_for(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         await on.podman.stop()
         on.configuration = configured(on.receiver.port)

@@ -97,7 +97,7 @@ def test_kubectl_finds_the_plugin_by_its_name() -> None:
     assert "Usage: kubectl edgewright rollout" in done.stdout
 
 
-def test_live_names_are_completed_and_a_server_that_is_away_is_not_mentioned(
+def test_live_names_are_completed_and_a_server_that_is_unavailable_is_not_mentioned(
     plane: Plane, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     spec = FirmwareRolloutSpec(firmware="registry.example/a:1", version="1")

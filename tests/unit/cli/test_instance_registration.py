@@ -158,7 +158,7 @@ async def test_another_version_is_a_change_and_another_application_a_new_find(tm
         assert after[fleet[2].endpoint].spec.broker_properties["APPLICATION_TYPE"] == "door"
 
 
-async def test_what_others_do_to_its_instances_is_mended(tmp_path: Path) -> None:
+async def test_what_others_do_to_its_instances_is_fixed(tmp_path: Path) -> None:
     async with planes(tmp_path / "data") as client, fleet_for(count=3) as fleet:
         registered = registration(client, fleet)
         await registered.begin()

@@ -219,7 +219,7 @@ def os_error(number: int, filename: str | None = None) -> OSError:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 @pytest.mark.parametrize("when", ["at the start", "later"])
-def test_what_a_person_can_mend_is_one_sentence(tmp_path: Path, error: Exception, said: str, when: str) -> None:
+def test_what_a_person_can_fix_is_one_sentence(tmp_path: Path, error: Exception, said: str, when: str) -> None:
     running = Serving(fails=error if when == "later" else None)
     with pytest.raises(Failed) as failed:
         serve(running, tmp_path, fails=error if when == "at the start" else None)

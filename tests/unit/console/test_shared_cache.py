@@ -397,7 +397,7 @@ async def test_a_stream_that_began_without_the_cache_comes_to_it_and_nothing_is_
         assert cache is not None
         kept = cache.of(FlashJob.kind)
         await wait_until_async(lambda: kept.usable, what="the cache is there")
-        kept.report("", "is away")
+        kept.report("", "is unavailable")
         async with portal.stream("of=flashjobs") as response:
             source = events(response)
             assert [each.name for each in await until(source, "synced")] == ["added", "synced"]
@@ -426,13 +426,13 @@ async def _synced(portal: Portal) -> None:
         assert cache.of(FlashJob.kind).idle == 0
 
 
-async def test_a_cache_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+async def test_a_cache_that_is_unavailable_for_a_moment_is_waited_for(tmp_path: Path) -> None:
     async with consoles(tmp_path, shared_cache=True) as portal, portal.stream("of=flashjobs") as response:
         source = events(response)
         await until(source, "synced")
         cache = portal.console.shared_cache
         assert cache is not None
-        cache.of(FlashJob.kind).report("", "is away")
+        cache.of(FlashJob.kind).report("", "is unavailable")
         with requests_seen() as seen:
             await made(portal, "one")
             assert (await until(source, "added"))[-1].what == ("added", "one")

@@ -62,7 +62,7 @@ class FakePodman:
         await web.UnixSite(self._runner, str(self.socket)).start()
 
     async def stop(self) -> None:
-        """Is away."""
+        """Is unavailable from now on."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

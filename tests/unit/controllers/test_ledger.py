@@ -45,6 +45,17 @@ def test_what_we_wrote_is_there_before_the_cache_has_it() -> None:
     assert list(it.ledger.pending) == []
 
 
+def test_what_an_index_holds_is_told_as_new_as_we_know_it_and_without_what_is_gone() -> None:
+    it = Stage()
+    it.cache.add_index("all", lambda _: [""])
+    it.cache.put(state(3))
+    assert it.ledger.by("all", "") == [state(3)]
+    it.ledger.wrote(state(7))
+    assert it.ledger.by("all", "") == [state(7)]
+    it.ledger.deleted(state(7))
+    assert it.ledger.by("all", "") == []
+
+
 def test_a_cache_that_is_behind_does_not_hide_what_we_wrote() -> None:
     it = Stage()
     it.cache.put(state(3))
@@ -94,7 +105,7 @@ def test_an_object_that_came_and_went_before_the_cache_saw_it_does_not_come_back
     assert it.version == "9"
 
 
-def test_one_that_was_made_anew_by_others_is_shown_though_the_end_of_the_first_was_never_seen() -> None:
+def test_one_that_was_made_again_by_others_is_shown_though_the_end_of_the_first_was_never_seen() -> None:
     it = Stage()
     it.ledger.wrote(state(5))
     it.ledger.deleted(state(5))
@@ -102,7 +113,7 @@ def test_one_that_was_made_anew_by_others_is_shown_though_the_end_of_the_first_w
     assert it.version == "9"
 
 
-def test_one_that_we_made_anew_is_there_while_the_cache_tells_the_end_of_the_first() -> None:
+def test_one_that_we_made_again_is_there_while_the_cache_tells_the_end_of_the_first() -> None:
     it = Stage()
     it.cache.put(state(5))
     it.ledger.deleted(state(5))
@@ -114,7 +125,7 @@ def test_one_that_we_made_anew_is_there_while_the_cache_tells_the_end_of_the_fir
     assert it.ledger.pending == ()
 
 
-def test_one_that_we_made_anew_and_that_is_gone_again_is_not_shown_later() -> None:
+def test_one_that_we_made_again_and_that_is_gone_again_is_not_shown_later() -> None:
     it = Stage()
     it.cache.put(state(5))
     it.ledger.wrote(state(8, uid="second"))

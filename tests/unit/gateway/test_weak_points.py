@@ -224,7 +224,7 @@ async def test_weak_point_8_a_missing_object_is_no_order_and_a_deleted_device_st
         await wait_until_async(unknown, what="the object is gone")
         assert (await lost.configuration()).code == 404
         assert (await lost.register_again()).code == 200
-        # Somebody deletes a device that is away: it is told when it comes back, and does not enrol again by itself.
+        # Somebody deletes a device that is offline: it is told when it comes back, and does not enrol again by itself.
         await api.delete(Key(NAMESPACE, "two"))
 
         async def gone() -> bool:

@@ -86,7 +86,7 @@ def test_a_subscriber_that_fails_does_not_cost_the_others_their_change(caplog: p
     assert [record.getMessage() for record in caplog.records] == ["cache subscriber failed"] * 2
 
 
-def test_an_object_that_was_made_anew_is_a_deletion_and_an_addition() -> None:
+def test_an_object_that_was_made_again_is_a_deletion_and_an_addition() -> None:
     cache, ear = empty(), Ear()
     cache.add_index("size", lambda obj: [obj.spec.size])
     cache.subscribe(ear)
@@ -103,6 +103,8 @@ def test_an_index_follows_the_objects() -> None:
     cache.add_index("size", lambda obj: [obj.spec.size])
     cache.put(typed(widget("b", 2, size=1)))
     assert [obj.metadata.name for obj in cache.by("size", 1)] == ["a", "b"]
+    assert cache.keys("size", 1) == [key("a"), key("b")]
+    assert cache.keys("size", 2) == []
     cache.put(typed(widget("a", 3, size=2)))
     assert [obj.metadata.name for obj in cache.by("size", 1)] == ["b"]
     assert [obj.metadata.name for obj in cache.by("size", 2)] == ["a"]

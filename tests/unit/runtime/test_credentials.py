@@ -26,9 +26,9 @@ from tests.unit.runtime.tls_server import server_context, serving
 
 def replace(path: Path, content: str | bytes) -> None:
     """Put a new file in the place of the old one, as the kubelet and cert-manager do."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_bytes(content.encode() if isinstance(content, str) else content)
-    beside.replace(path)
+    written = path.with_name(path.name + ".new")
+    written.write_bytes(content.encode() if isinstance(content, str) else content)
+    written.replace(path)
 
 
 def overwrite(path: Path, content: str) -> None:

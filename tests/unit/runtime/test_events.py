@@ -130,7 +130,7 @@ async def test_an_event_that_is_there_already_is_counted_on(collision: str) -> N
         assert desk.dropped == []
 
 
-async def test_an_event_that_the_server_let_expire_is_made_anew() -> None:
+async def test_an_event_that_the_server_let_expire_is_made_again() -> None:
     async with recording() as desk:
         desk.server.on(POST, made)
         desk.server.on(f"PATCH {at(place('Did'))}", refusal(404, "NotFound"))

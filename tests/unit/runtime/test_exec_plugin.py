@@ -157,7 +157,7 @@ async def test_a_plugin_gets_its_arguments_its_environment_and_what_it_may_know(
     }
 
 
-async def test_a_kubeconfig_with_a_plugin_beside_it(plugin: Plugin) -> None:
+async def test_a_kubeconfig_with_a_plugin_next_to_it(plugin: Plugin) -> None:
     plugin.says({"token": "t"})
     entry = {
         "apiVersion": API_VERSIONS[0],

@@ -32,3 +32,22 @@ def test_a_flasher_starts_without_what_only_the_operator_needs() -> None:
     assert "edgewright.api.flash_pod" in loaded
     heavy = {"aiohttp", "yaml", "prometheus_client", "cryptography", "rich", "typer", "edgewright.runtime.client"}
     assert heavy.isdisjoint(loaded)
+
+
+def test_a_manager_that_serves_no_page_starts_without_what_serves_them() -> None:
+    program = """
+import asyncio, sys
+from edgewright.runtime import Client, Manager
+from edgewright.runtime.config import Config
+
+async def run():
+    manager = Manager(Client(Config(server="http://127.0.0.1:1")))
+    manager.stop()
+    await manager.run()
+
+asyncio.run(run())
+print(*sys.modules)
+"""
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "edgewright.runtime.manager" in loaded
+    assert "aiohttp" not in loaded

@@ -395,6 +395,22 @@ async def test_a_transport_that_is_closed_in_mid_request_ends_it() -> None:
             await task
 
 
+async def test_a_transport_that_is_closed_while_a_stream_is_read_ends_it() -> None:
+    async with fake_server() as server:
+        server.on("GET /x", Watch(b"data"))
+        transport = transport_to(server)
+
+        async def read() -> None:
+            async with transport.stream("/x", {}, seconds=60) as content:
+                await anext(content)
+                await transport.close()
+                async for _ in content:
+                    pass
+
+        with pytest.raises(Unreachable):
+            await read()
+
+
 async def test_a_request_under_a_fence_ends_with_the_lease() -> None:
     class Short:
         def remaining(self) -> float:

@@ -41,7 +41,7 @@ _UNWATCHED: Final = frozenset({("", "Secret")})
 _LABELS: Final = "=".join(MANAGED_BY)
 _MAX_PATHS: Final = 5
 _PATIENCE: Final = 600.0
-_LONGEST_PAUSE: Final = 300.0
+_MAX_PAUSE: Final = 300.0
 
 Signature: TypeAlias = tuple[Any, ...]
 Heard: TypeAlias = Callable[[Key], None]
@@ -301,7 +301,7 @@ class Dependents:
         fight = self._fights.get((kind, key))
         if fight is None or fight.times < 3:
             return 0.0
-        return fight.at + min(2.0**fight.times, _LONGEST_PAUSE) - self._clock.elapsed()
+        return fight.at + min(2.0**fight.times, _MAX_PAUSE) - self._clock.elapsed()
 
 
 def release_of(obj: Dependent) -> Key | None:

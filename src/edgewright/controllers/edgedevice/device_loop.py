@@ -90,9 +90,9 @@ class EdgeDevices:
             return workload
         return served(workload, by_workload(self._revisions.by(_OWNER, owner(workload))).get(owner(workload), []))
 
-    def members_of(self, found: EdgeDeviceSet) -> Iterator[Key]:
+    def members_of(self, found: EdgeDeviceSet) -> list[Key]:
         """The devices that are members of a set."""
-        return (device.key for device in self.devices.cache.by(_SET, found.key))
+        return self.devices.cache.keys(_SET, found.key)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass for an EdgeDevice."""

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 from edgewright.api.device import Claim, JobReference
 from edgewright.api.flashjob import DEFAULT_CONCURRENT
 from edgewright.controllers.flashjob.limits import Group, Refusal, RolloutLimits, Tally
 from edgewright.controllers.flashjob.waits import Wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A job wants to begin with a device, or to go on with one that it has claimed."""
 
     device: str
@@ -36,8 +37,7 @@ class Wish:
     """Why the job may not have the device at all, as things are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True, gc=False):
     """A claim and the name of the Device that it is on."""
 
     device: str

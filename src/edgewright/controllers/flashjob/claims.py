@@ -56,11 +56,11 @@ class Claims:
         """Every claim on every Device, or those of one job."""
         ledger = self._context.devices
         held: dict[str, Held] = {}
-        for seen in (*ledger.cache.by(BY_CLAIM, job_uid), *ledger.pending):
-            device = ledger.get(seen.key)
+        for key in (*ledger.cache.keys(BY_CLAIM, job_uid), *(each.key for each in ledger.pending)):
+            device = ledger.get(key)
             claim = device.status.claim if device is not None else None
             if device is not None and claim is not None and job_uid in (ANY_JOB, claim.job.uid):
-                held[seen.metadata.name] = Held(seen.metadata.name, claim, self._endpoint(device, claim))
+                held[key.name] = Held(key.name, claim, self._endpoint(device, claim))
         return list(held.values())
 
     def _endpoint(self, device: Device, claim: Claim) -> str:

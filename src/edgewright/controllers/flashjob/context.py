@@ -225,7 +225,7 @@ def by_device(objects: Iterable[R]) -> dict[str, R]:
 
 def of_job(ledger: Ledger[R], job_uid: str) -> list[R]:
     """The Pods or Services of a job, our own writes included."""
-    keys = {obj.key: None for obj in ledger.cache.by(BY_JOB, job_uid)}
+    keys = dict.fromkeys(ledger.cache.keys(BY_JOB, job_uid))
     keys.update({obj.key: None for obj in ledger.pending if obj.metadata.labels.get(Mark.JOB_UID) == job_uid})
     found = (ledger.get(key) for key in keys)
     return [obj for obj in found if obj is not None and obj.metadata.labels.get(Mark.JOB_UID) == job_uid]
@@ -233,8 +233,7 @@ def of_job(ledger: Ledger[R], job_uid: str) -> list[R]:
 
 def marked_for(ledger: Ledger[R], device: str) -> tuple[R, ...]:
     """What is marked for a device, as new as we know it, without what is known to be gone."""
-    found = (ledger.get(obj.key) for obj in ledger.cache.by(BY_DEVICE, device))
-    return tuple(obj for obj in found if obj is not None)
+    return tuple(ledger.by(BY_DEVICE, device))
 
 
 def with_one(objects: tuple[M, ...], one: M | None, device: Device) -> tuple[M, ...]:

@@ -457,7 +457,7 @@ def _device_of(obj: Pod | Service) -> tuple[Key, ...]:
 
 
 def _claimed_by(job: FlashJob, context: Context) -> list[Key]:
-    return [device.key for device in context.devices.cache.by(BY_CLAIM, job.metadata.uid)]
+    return context.devices.cache.keys(BY_CLAIM, job.metadata.uid)
 
 
 def _service(situation: Situation, context: Context) -> RawObject:

@@ -27,7 +27,6 @@ from edgewright.controllers.flashjob.secrets import Secrets
 from edgewright.controllers.flashjob.starts import Starts
 from edgewright.controllers.flashjob.status import Hold, status_of
 from edgewright.controllers.flashjob.triggers import (
-    asked_or_wiped,
     every_job,
     is_gone,
     jobs_of,
@@ -329,7 +328,8 @@ class Jobs:
     async def _let_go(self, this: _Pass, estate: Estate) -> None:
         """Takes the finalizers off a job of which nothing runs any more."""
         held = not FINALIZERS.isdisjoint(this.job.metadata.finalizers)
-        if not held or estate or self._something_of(this.job):
+        under_way = any(standing.claim is not None for standing in this.standings)  # quicker than to ask for all of it
+        if not held or estate or under_way or self._something_of(this.job):
             return
         if await self._predecessor.blocks() is not None:
             this.within(self._timing.recheck)
@@ -444,7 +444,7 @@ def add_jobs(manager: Manager, context: Context, predecessor: Predecessor, *, wo
     return manager.controller(
         "flashjob",
         jobs.reconcile,
-        For(context.jobs, when=asked_or_wiped),
+        For(context.jobs),
         Maps(context.devices.cache, lambda device: jobs_of(device, context), when=tells_something),
         Owns(context.pods.cache),
         Owns(context.services.cache),

@@ -39,18 +39,11 @@ class ContextDirectory:
 
     def known_as(self, uid: str) -> Sequence[Device]:
         """The Devices that have this uid, or had an Instance with it, or were flashed by a job under it."""
-        ledger = self._context.devices
-        seen = ledger.cache.by(BY_INSTANCE, uid)
-        if not seen:
-            return ()  # asked for thousands of names a pass
-        found = (ledger.get(device.key) for device in seen)
-        return [device for device in found if device is not None]
+        return self._context.devices.by(BY_INSTANCE, uid)
 
     def at(self, endpoint: str) -> Sequence[Device]:
         """The Devices at an address, which is given in one spelling."""
-        ledger = self._context.devices
-        found = (ledger.get(device.key) for device in ledger.cache.by(BY_ENDPOINT, endpoint))
-        return [device for device in found if device is not None]
+        return self._context.devices.by(BY_ENDPOINT, endpoint)
 
 
 def resolve(uuids: Iterable[str], directory: Directory) -> dict[str, Device]:

@@ -141,9 +141,8 @@ class Starts:
         starts: dict[str, datetime] = {}
         pending = set()
         minutes = range(minute_of(now - MINUTE), minute_of(now) + 2)
-        seen = {device.key: device for minute in minutes for device in ledger.cache.by(BY_START, (uid, minute))}
-        seen.update({device.key: device for device in ledger.pending})
-        for key in seen:
+        seen = [key for minute in minutes for key in ledger.cache.keys(BY_START, (uid, minute))]
+        for key in {*seen, *(device.key for device in ledger.pending)}:
             device = ledger.get(key)
             times = [time for whose, time in starts_of(device) if whose == uid] if device is not None else []
             if times:
@@ -168,9 +167,9 @@ class Starts:
     def _count(self, budget: Budget, group: Group) -> GroupCount:
         ledger, (label, value) = self._context.devices, group
         size = ledger.cache.count(BY_LABEL, group)
-        names = [device.key for device in ledger.cache.by(BY_TROUBLE, group)]
-        names += [device.key for device in ledger.pending if device.metadata.labels.get(label) == value]
-        found = [device for key in set(names) if (device := ledger.get(key)) is not None and in_trouble(device)]
+        keys = ledger.cache.keys(BY_TROUBLE, group)
+        keys += [device.key for device in ledger.pending if device.metadata.labels.get(label) == value]
+        found = [device for key in set(keys) if (device := ledger.get(key)) is not None and in_trouble(device)]
         return GroupCount(
             size=size,
             allowed=allowed_in(budget, size),

@@ -26,7 +26,6 @@ from edgewright.controllers.flashjob.context import (
 from edgewright.runtime.cache import Change
 from edgewright.runtime.conditions import is_true
 from edgewright.runtime.objects import Key
-from edgewright.runtime.predicates import intent_changed
 
 
 def jobs_of(device: Device, context: Context) -> Iterable[Key]:
@@ -37,8 +36,7 @@ def jobs_of(device: Device, context: Context) -> Iterable[Key]:
     for record in status.records:
         yield Key(record.job.namespace, record.job.name)
     for name in {device.metadata.name, *known_as(device)}:
-        for job in context.jobs.by(BY_UUID, name):
-            yield job.key
+        yield from context.jobs.keys(BY_UUID, name)
     if context.limited:
         rollouts = {record.rollout for record in status.records}
         for uid in {"", status.claim.rollout if status.claim is not None else "", *rollouts}:
@@ -52,7 +50,7 @@ def limited_jobs(obj: Pod | Service, context: Context) -> Iterable[Key]:
 
 def jobs_of_rollout(rollout: FirmwareRollout, context: Context) -> Iterable[Key]:
     """The jobs that a rollout made."""
-    return [job.key for job in context.jobs.by(BY_ROLLOUT, rollout.metadata.uid)]
+    return context.jobs.keys(BY_ROLLOUT, rollout.metadata.uid)
 
 
 def every_job(_: Fleet, context: Context) -> Iterable[Key]:
@@ -62,12 +60,12 @@ def every_job(_: Fleet, context: Context) -> Iterable[Key]:
 
 def claimed_for(rollout: FirmwareRollout, context: Context) -> Iterable[Key]:
     """The Devices that are claimed for a rollout."""
-    return [device.key for device in context.devices.cache.by(BY_ROLLOUT, rollout.metadata.uid)]
+    return context.devices.cache.keys(BY_ROLLOUT, rollout.metadata.uid)
 
 
 def every_claimed(_: Fleet, context: Context) -> Iterable[Key]:
     """All Devices that are claimed."""
-    return [device.key for device in context.devices.cache.by(BY_CLAIM, ANY_JOB)]
+    return context.devices.cache.keys(BY_CLAIM, ANY_JOB)
 
 
 def waiting_for_room(gone: FlashJob, context: Context) -> Iterable[Key]:
@@ -80,14 +78,6 @@ def waiting_for_room(gone: FlashJob, context: Context) -> Iterable[Key]:
 def is_gone(change: Change[Any]) -> bool:
     """Whether the object is no more."""
     return change.new is None
-
-
-def asked_or_wiped(change: Change[Any]) -> bool:
-    """Somebody asks a job for something else, or has taken its status away; our own status writes are neither."""
-    if intent_changed(change):
-        return True
-    before, after = change.old, change.new
-    return bool(before is not None and after is not None and before.status.phase and not after.status.phase)
 
 
 def tells_something(change: Change[Any]) -> bool:

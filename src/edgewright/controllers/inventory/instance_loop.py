@@ -145,14 +145,13 @@ class Inventory:
 
     def _found(self, index: str, value: str) -> list[Device]:
         # One that was made a moment ago may be missing: its name is taken, then, when somebody makes it again.
-        newest = (self.devices.get(device.key) for device in self.devices.cache.by(index, value))
-        return [device for device in newest if device is not None]
+        return self.devices.by(index, value)
 
     # --- whom a change concerns -------------------------------------------------------------------------------------
 
-    def devices_of(self, instance: Instance) -> Iterator[Key]:
+    def devices_of(self, instance: Instance) -> list[Key]:
         """The Devices that have had this Instance."""
-        return (device.key for device in self.devices.cache.by(_INSTANCE, instance.metadata.uid))
+        return self.devices.cache.keys(_INSTANCE, instance.metadata.uid)
 
     def instances_of(self, device: Device) -> Iterator[Key]:
         """The Instances that show this Device, or that may: those at its endpoint."""

@@ -46,7 +46,7 @@ class Known(Protocol):
     def view(self, device: Device) -> View:
         """What is known about a Device now."""
 
-    def devices_of(self, instance: Instance) -> Iterator[Key]:
+    def devices_of(self, instance: Instance) -> list[Key]:
         """The Devices that have had this Instance."""
 
     def with_endpoint(self, endpoint: str) -> list[Device]:

@@ -46,7 +46,7 @@ from edgewright.controllers.rollout.actions import (
 from edgewright.controllers.rollout.decisions import decide
 from edgewright.controllers.rollout.recall import recall_names
 from edgewright.controllers.rollout.soak import Watch, observer
-from edgewright.controllers.rollout.triggers import Watchers, asked_or_wiped, tells_of_device, tells_of_job
+from edgewright.controllers.rollout.triggers import Watchers, tells_of_device, tells_of_job
 from edgewright.controllers.settings import Settings
 from edgewright.runtime import logs
 from edgewright.runtime.clock import Clock
@@ -277,7 +277,7 @@ def add_rollouts(manager: Manager, settings: Settings, clock: Clock) -> Controll
     return manager.controller(
         "rollout",
         rollouts.reconcile,
-        For(rollouts.rollouts, when=asked_or_wiped),
+        For(rollouts.rollouts),
         Owns(rollouts.jobs, when=tells_of_job),
         Maps(rollouts.devices, watchers.of_device, when=tells_of_device),
         Maps(rollouts.fleets, all_keys),

@@ -18,14 +18,6 @@ from edgewright.runtime.objects import Key
 from edgewright.runtime.predicates import intent_changed
 
 
-def asked_or_wiped(change: Change[Any]) -> bool:
-    """Somebody asks a rollout for something else, or has taken its status away; our own status writes are neither."""
-    if intent_changed(change):
-        return True
-    before, after = change.old, change.new
-    return bool(before is not None and after is not None and before.status.phase and not after.status.phase)
-
-
 def tells_of_job(change: Change[Any]) -> bool:
     """Whether a change of a FlashJob is one that its rollout acts on: what its devices do stands on the Devices."""
     old, new = change.old, change.new

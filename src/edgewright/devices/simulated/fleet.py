@@ -32,7 +32,7 @@ MAX: Final = 10_000
 
 # A listening socket, one from whoever asks, and one that dials.
 _FILES_EACH: Final = 3
-_FILES_BESIDE: Final = 200
+_FILES_BESIDES: Final = 200
 
 
 def check_count(count: int) -> None:
@@ -114,7 +114,7 @@ class Fleet:
 
     async def __aenter__(self) -> Fleet:
         """Starts them; OSError where an address or port cannot be had, and then none runs."""
-        _allow_files(len(self.devices) * _FILES_EACH + _FILES_BESIDE)
+        _allow_files(len(self.devices) * _FILES_EACH + _FILES_BESIDES)
         try:
             for device in self.devices:
                 await device.start()

@@ -15,7 +15,7 @@ _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
 
 def finalizer_warnings(obj: RawObject, old: RawObject | None) -> list[str]:
-    """One a finalizer that is new and not qualified by a domain and a path."""
+    """One per finalizer that is new and not qualified by a domain and a path."""
     before = (old or {}).get("metadata", {}).get("finalizers") or []
     added = set(obj.get("metadata", {}).get("finalizers") or []) - set(before)
     found = []

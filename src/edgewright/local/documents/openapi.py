@@ -1,4 +1,4 @@
-"""OpenAPI v3: an index of documents, one a group and version, from which `kubectl explain` and validation read.
+"""OpenAPI v3: an index of documents, one per group and version, from which `kubectl explain` and validation read.
 
 The request path asks for a document when the kinds have changed and keeps it until they change again. A document holds
 the paths of its kinds and the schemas that can be reached from them, and nothing else.

@@ -28,7 +28,7 @@ _CALL_AT, _WAY_AT = 0, 4
 _ASK, _ALLOW = 0x7FC00000, 0x7FFF0000
 _SET_FILTER, _NEW_LISTENER, _ONLY_KILLED = 1, 1 << 3, 1 << 5
 _RECEIVE, _SEND, _STILL_ASKS = 0xC0502100, 0xC0182101, 0x40082102
-_REQUEST_SIZE, _ARGUMENTS_AT, _LONGEST_ADDRESS = 80, 32, 28
+_REQUEST_SIZE, _ARGUMENTS_AT, _MAX_ADDRESS = 80, 32, 28
 _GO_ON = 1
 _MAPPED = bytes(10) + b"\xff\xff"
 _PROTOCOLS = {int(_socket.SOCK_STREAM): "TCP", int(_socket.SOCK_DGRAM): "UDP"}
@@ -149,7 +149,7 @@ class BindSupervisor:
 def _read(thread: int, at: int, size: int) -> bytes:
     memory = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.pread(memory, min(size, _LONGEST_ADDRESS), at)
+        return os.pread(memory, min(size, _MAX_ADDRESS), at)
     finally:
         os.close(memory)
 

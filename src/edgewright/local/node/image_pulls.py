@@ -19,7 +19,7 @@ from edgewright.runtime.backoff import delay
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.objects import Key, RawObject
 
-_FIRST_WAIT, _LONGEST_WAIT = 10.0, 300.0
+_FIRST_WAIT, _MAX_WAIT = 10.0, 300.0
 
 Credentials = Mapping[str, Mapping[str, str]]
 """By registry: user name and password."""
@@ -87,7 +87,7 @@ class ImagePulls:
         except ContainersError as error:
             pull.failures += 1
             pull.problem = str(error)
-            wait = delay(pull.failures, base=_FIRST_WAIT, cap=_LONGEST_WAIT)
+            wait = delay(pull.failures, base=_FIRST_WAIT, cap=_MAX_WAIT)
             pull.retry_at = self._clock.elapsed() + wait
             return ""
         pull.failures, pull.retry_at, pull.problem = 0, 0.0, ""

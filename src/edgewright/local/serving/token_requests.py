@@ -26,8 +26,8 @@ from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import Kind, RawObject
 
-_LEAST_SECONDS: Final = 600
-_MOST_SECONDS: Final = 2**32
+_MIN_SECONDS: Final = 600
+_MAX_SECONDS: Final = 2**32
 _DEFAULT_SECONDS: Final = 3600
 _PODS: Final = Kind(group="", version="v1", kind="Pod", plural="pods")
 _BINDABLE: Final = {
@@ -163,8 +163,8 @@ def _shown(kind: Kind) -> Kind:
 
 def _duration_faults(seconds: int) -> list[Cause]:
     path = "spec.expirationSeconds"
-    if seconds < _LEAST_SECONDS:
+    if seconds < _MIN_SECONDS:
         return [invalid_field(path, seconds, "may not specify a duration less than 10 minutes")]
-    if seconds > _MOST_SECONDS:
+    if seconds > _MAX_SECONDS:
         return [invalid_field(path, seconds, "may not specify a duration larger than 2^32 seconds")]
     return []

@@ -48,7 +48,7 @@ def table(
     list_metadata: Mapping[str, Any] | None = None,
     api_version: str = META_V1,
 ) -> RawObject:
-    """The objects as a Table, one a row.
+    """The objects as a Table, one per row.
 
     `list_metadata` is the metadata of the list that they are, or of the single object, whose version the table says.
     """

@@ -125,7 +125,7 @@ def test_a_wait_without_end_does_not_break_the_arithmetic() -> None:
     assert claim.not_before == NOW + timedelta(seconds=SETTINGS.timing.longest_backoff)
 
 
-def test_the_next_attempt_begins_to_count_anew() -> None:
+def test_the_next_attempt_begins_to_count_again() -> None:
     cut = Report(outcome=Outcome.FAILED, message="cut off")
     following = next_attempt(JOB, a_claim(JOB, waits=7), cut, now=NOW, timing=SETTINGS.timing)
     assert following is not None

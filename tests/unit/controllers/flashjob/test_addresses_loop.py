@@ -81,7 +81,7 @@ async def test_an_address_that_comes_at_the_last_moment_is_taken(tmp_path: Path)
         assert operator.heard.said == []
 
 
-async def test_a_service_that_somebody_deleted_is_made_again_and_its_time_begins_anew(tmp_path: Path) -> None:
+async def test_a_service_that_somebody_deleted_is_made_again_and_its_time_begins_again(tmp_path: Path) -> None:
     clock = a_clock()
     async with quiet(tmp_path) as (config, on), behind(config, clock) as operator:
         _, _, service = await late(on, operator, clock)

@@ -75,7 +75,7 @@ async def test_who_comes_second_gets_no_claim(tmp_path: Path, need: Need) -> Non
         assert await claim(Claims(context), read, need) is None
 
 
-async def test_a_server_that_is_away_ends_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_unavailable_ends_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage(tmp_path) as here, world_of(here) as context:
         read = msgspec.convert(await here.make_device("dev"), Device)
 

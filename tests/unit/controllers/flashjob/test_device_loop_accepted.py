@@ -70,7 +70,7 @@ async def test_a_pod_that_starts_after_the_first_outcome_gets_its_digest_though_
         assert (await on.client.of(FlashJob).get(Key("default", "job"))).status.digest == ""
 
 
-async def test_what_is_forced_asks_anew_what_the_tag_stands_for(tmp_path: Path) -> None:
+async def test_what_is_forced_asks_again_what_the_tag_stands_for(tmp_path: Path) -> None:
     async with plane(tmp_path) as config, stage(config) as on:
         job = await on.job("job", "d1", "d2")
         await on.claim(job, await on.device("d1"))

@@ -223,7 +223,7 @@ async def test_records_of_living_jobs_are_kept_and_many_jobs_are_no_burden(tmp_p
             assert device.status.claim is None
 
 
-async def test_the_record_of_another_living_job_stays_and_nothing_starts_beside_the_original(tmp_path: Path) -> None:
+async def test_the_record_of_another_living_job_stays_and_nothing_starts_next_to_the_original(tmp_path: Path) -> None:
     old = SystemClock().now() - timedelta(days=1)
     async with plane(tmp_path) as config, stage(config) as on:
         first, second, third = [await on.job(name, "d1") for name in ("first", "second", "third")]

@@ -166,7 +166,7 @@ CURRENT = Report(outcome=Outcome.ALREADY_CURRENT, message="runs it")
         ),
     ],
 )
-def test_beside_a_foreign_flasher_only_ours_decide(status: PodStatus, outcome: Outcome, said: str) -> None:
+def test_next_to_a_foreign_flasher_only_ours_decide(status: PodStatus, outcome: Outcome, said: str) -> None:
     report = report_of(pod(status, job={"flashjob_pod_image": THEIRS}))
     assert report.outcome is outcome
     assert said in report.message

@@ -311,7 +311,7 @@ def test_the_digest_is_that_of_the_device_that_ended_first_and_another_one_means
     assert Reason.TAG_MOVED not in conditions(settled)
 
 
-def test_a_version_that_the_image_carries_is_named_beside_the_one_in_the_spec() -> None:
+def test_a_version_that_the_image_carries_is_named_next_to_the_one_in_the_spec() -> None:
     status = shown(ended("a", image_version="0.4.1"), ended("b", image_version="1"), ended("c"))
     (said,) = (each for each in status.conditions if each.type == Reason.VERSION_DIFFERS)
     assert said.message == "the firmware carries version 0.4.1, spec.version is 1"

@@ -24,7 +24,6 @@ from edgewright.controllers.flashjob.context import Context
 from edgewright.controllers.flashjob.lookup import ContextDirectory, resolve
 from edgewright.controllers.flashjob.names import device_name
 from edgewright.controllers.flashjob.triggers import (
-    asked_or_wiped,
     is_gone,
     jobs_of,
     tells_something,
@@ -37,6 +36,7 @@ from edgewright.runtime.clock import VirtualClock
 from edgewright.runtime.config import Config
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Condition, Key, ObjectMeta
+from edgewright.runtime.predicates import intent_changed_or_wiped
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -100,9 +100,9 @@ def test_a_device_that_is_new_gone_or_elsewhere_is_news() -> None:
 def test_our_own_status_is_no_reason_for_a_pass_but_a_wiped_one_is() -> None:
     asked = job("job", "dev")
     shown = msgspec.structs.replace(asked, status=FlashJobStatus(phase="InProgress"))
-    assert asked_or_wiped(Change(None, asked))
-    assert not asked_or_wiped(Change(asked, shown))
-    assert asked_or_wiped(Change(shown, asked))
+    assert intent_changed_or_wiped(Change(None, asked))
+    assert not intent_changed_or_wiped(Change(asked, shown))
+    assert intent_changed_or_wiped(Change(shown, asked))
 
 
 async def test_a_device_whose_name_is_an_entry_rewritten_concerns_every_job_with_that_entry() -> None:

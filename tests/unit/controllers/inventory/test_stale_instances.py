@@ -122,7 +122,7 @@ def test_what_an_instance_has_told_before_does_not_count_again(
         "a flash without a time",
     ],
 )
-def test_what_an_instance_tells_anew_counts(seen: Sighting, status: DeviceStatus, told: datetime | None) -> None:
+def test_what_an_instance_tells_again_counts(seen: Sighting, status: DeviceStatus, told: datetime | None) -> None:
     assert not is_old_news(seen, status, told)
     after = keep(status, seen, told=told)
     assert (after.version, after.application) == (seen.version, seen.application)

@@ -216,7 +216,7 @@ EVERYTHING: dict[str, Any] = {
             "workingDir": "/w",
             "pullAlways": True,
         },
-        {"name": "beside", "image": "y", "command": "sleep 1"},
+        {"name": "sidecar", "image": "y", "command": "sleep 1"},
         {"name": "plain", "image": "y", "command": "sleep 1", "noWrapEntrypoint": True},
     ],
     "services": [{"name": "web", "image": "z", "command": "sleep 1", "commands": {"servicePre": "true"}}],
@@ -272,8 +272,8 @@ def test_everything_that_can_be_said_is_in_the_job() -> None:
     whole = cluster(**EVERYTHING)
     job = manifests.job(whole, OWNER)
     pod = job["spec"]["template"]["spec"]
-    main, beside, plain = pod["containers"]
-    assert (main["name"], beside["name"], plain["command"]) == ("main", "beside", ["/bin/sh", "-c", "sleep 1"])
+    main, sidecar, plain = pod["containers"]
+    assert (main["name"], sidecar["name"], plain["command"]) == ("main", "sidecar", ["/bin/sh", "-c", "sleep 1"])
     assert [each["name"] for each in main["env"]] == ["POD_IP", "F", "A", "TOKEN"]
     assert main["securityContext"] == {"privileged": True, "capabilities": {"add": ["SYS_PTRACE"]}}
     assert {each["name"] for each in pod["volumes"]} >= {"claim", "config", "secret", "host", "empty"}

@@ -149,7 +149,7 @@ async def test_what_is_not_taken(
     assert "of=rollouts" not in str(failed.value)
 
 
-async def test_a_receiver_that_is_away_or_speaks_no_http_is_a_failure(secret_file: Path) -> None:
+async def test_a_receiver_that_is_unavailable_or_speaks_no_http_is_a_failure(secret_file: Path) -> None:
     away = Receiver()
     with pytest.raises(NotDelivered, match=f"127.0.0.1:{away.port}: "):
         await Delivery(webhook(away.url, secret_file=secret_file), SystemClock()).send("msg_1", BODY)

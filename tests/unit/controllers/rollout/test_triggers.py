@@ -12,9 +12,10 @@ from edgewright.api.firmwarerollout import FirmwareRolloutStatus, OutcomeCounts
 from edgewright.api.flashjob import FlashCounts, FlashJob, FlashJobStatus
 from edgewright.controllers.metrics import ROLLOUT_DECLARED, RolloutMetrics
 from edgewright.controllers.rollout.loop import progress_only
-from edgewright.controllers.rollout.triggers import Watchers, asked_or_wiped, tells_of_device, tells_of_job
+from edgewright.controllers.rollout.triggers import Watchers, tells_of_device, tells_of_job
 from edgewright.runtime.cache import Change
 from edgewright.runtime.objects import Condition, ObjectMeta
+from edgewright.runtime.predicates import intent_changed_or_wiped
 from tests.unit.controllers.rollout.rollout_world import BEGIN, device_of, replace, rollout_of
 
 DEVICE = device_of("d", labels={"a": "b"})
@@ -61,9 +62,9 @@ def test_a_job_tells_when_it_ends_fails_or_is_refused_and_not_with_its_progress(
 def test_a_rollout_is_looked_at_when_it_asks_for_something_else_or_its_status_is_gone() -> None:
     asked = rollout_of()
     shown = replace(asked, status=FirmwareRolloutStatus(phase="Completed"))
-    assert asked_or_wiped(Change(None, asked))
-    assert not asked_or_wiped(Change(asked, shown))
-    assert asked_or_wiped(Change(shown, asked))
+    assert intent_changed_or_wiped(Change(None, asked))
+    assert not intent_changed_or_wiped(Change(asked, shown))
+    assert intent_changed_or_wiped(Change(shown, asked))
 
 
 def test_a_device_concerns_those_that_select_it_have_flashed_it_or_take_it_back() -> None:

@@ -355,15 +355,15 @@ async def test_only_one_connection_gets_the_firmware_though_many_show_the_certif
         return b""
 
     around = Around(keys.server, attest=attest)
-    beside = Dialling(copies)
+    other = Dialling(copies)
     calls = Dialling(lambda: dial(around.address, context))
 
     def update(body: bytes) -> tuple[int, bytes]:
-        beside.ordered(body)
+        other.ordered(body)
         return calls.ordered(body)
 
     await flash(update, around)
-    await beside.ended()
+    await other.ended()
     await calls.ended()
     assert calls.took == [CONTENT]
     assert any("wait already" in line for line in around.lines)

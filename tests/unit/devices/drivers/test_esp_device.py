@@ -251,7 +251,7 @@ class TestTheRestart:
         _, settled = settles_at(seen, OLD, 3)
         assert settled == replace(OLD, boots="+1")
 
-    def test_an_answer_that_is_not_understood_begins_the_count_anew(self) -> None:
+    def test_an_answer_that_is_not_understood_begins_the_count_again(self) -> None:
         seen = watch()
         seen.heard(NEW, 1)
         seen.confused()

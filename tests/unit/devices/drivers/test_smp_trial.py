@@ -52,7 +52,7 @@ async def test_an_image_is_watched_as_long_where_the_bootloader_has_no_trial() -
     assert asyncio.get_running_loop().time() - begin >= PATIENT.hold
 
 
-async def test_a_lost_answer_of_a_board_that_runs_the_image_does_not_begin_its_trial_anew() -> None:
+async def test_a_lost_answer_of_a_board_that_runs_the_image_does_not_begin_its_trial_again() -> None:
     asked: list[int] = []
 
     def lost(_group: int, _command: int, _size: int) -> bool:

@@ -51,7 +51,7 @@ def test_two_seconds_would_have_believed_it() -> None:
     assert believed(replace(Timing(), hold=2.0), 2.5).version == "0.2.0"
 
 
-def test_at_the_end_of_its_time_a_device_beside_a_foreign_flasher_can_still_be_watched_for_so_long() -> None:
+def test_at_the_end_of_its_time_a_device_next_to_a_foreign_flasher_can_still_be_watched_for_so_long() -> None:
     timing = Timing()
     assert timing.hold + timing.steady * timing.poll + timing.glance < SETTLING
 

@@ -77,7 +77,7 @@ async def test_a_good_flash_reports_all_that_was_seen() -> None:
         ),
     ],
 )
-async def test_a_device_that_shall_not_be_flashed_is_not_touched(
+async def test_a_device_that_must_not_be_flashed_is_not_touched(
     driver: FakeDriver, image: Image | Ended | None, environment: dict[str, str], outcome: Outcome, done: list[str]
 ) -> None:
     bench = Bench(driver=driver, image=image)

@@ -295,13 +295,13 @@ async def test_a_transfer_that_is_cut_goes_on_where_it_was() -> None:
     assert any("going on after 150000 of 204800 bytes" in line for line in lines)
 
 
-async def test_a_transfer_is_begun_anew_where_the_registry_knows_no_ranges() -> None:
+async def test_a_transfer_is_begun_again_where_the_registry_knows_no_ranges() -> None:
     async with Registry() as registry:
         registry.faults.cut_after, registry.faults.ranges = 50_000, False
         assert await fetch_with_cuts(registry, []) == ["", "bytes=50000-"]
 
 
-async def test_a_transfer_is_begun_anew_where_the_registry_goes_on_elsewhere() -> None:
+async def test_a_transfer_is_begun_again_where_the_registry_goes_on_elsewhere() -> None:
     async with Registry() as registry:
         registry.faults.cut_after, registry.faults.wrong_ranges = 50_000, True
         assert await fetch_with_cuts(registry, []) == ["", "bytes=50000-", ""]
@@ -317,7 +317,7 @@ async def test_a_transfer_that_never_gets_further_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("damaged", [1, 2], ids=["the part", "for good"])
-async def test_parts_that_do_not_fit_are_fetched_anew_once(damaged: int) -> None:
+async def test_parts_that_do_not_fit_are_fetched_again_once(damaged: int) -> None:
     """The first answer is cut, the second is of something else, the third is right, or not."""
     blobs = 0
 
@@ -343,7 +343,7 @@ async def test_parts_that_do_not_fit_are_fetched_anew_once(damaged: int) -> None
     assert blobs == 3
 
 
-async def test_a_range_that_is_beyond_the_end_begins_anew() -> None:
+async def test_a_range_that_is_beyond_the_end_begins_again() -> None:
     ranges: list[str] = []
 
     def answer(request: web.BaseRequest) -> web.StreamResponse:

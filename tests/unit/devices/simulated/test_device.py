@@ -42,7 +42,7 @@ async def test_it_says_what_it_is_and_nothing_more() -> None:
     assert json.loads(body) == {"device": "esp32s3", "application": "door", "version": "1.0"}
 
 
-async def test_those_that_are_to_count_their_restarts_beside_it() -> None:
+async def test_those_that_are_to_count_their_restarts_next_to_it() -> None:
     async with Pod() as pod, fleet_for(pod, count=2, tells_boot={2}) as fleet:
         await update(fleet[1])
         await update(fleet[2])

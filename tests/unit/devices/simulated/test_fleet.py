@@ -120,7 +120,7 @@ def test_a_fault_of_nobody_is_refused() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
-def test_there_is_no_device_beside_those_that_there_are(number: int) -> None:
+def test_there_is_no_device_next_to_those_that_there_are(number: int) -> None:
     with pytest.raises(IndexError, match=f"no device {number} in a fleet of 1"):
         fleet_for()[number]
 

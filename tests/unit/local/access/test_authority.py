@@ -200,7 +200,7 @@ def test_without_the_library_it_is_said_what_to_install(tmp_path: Path, monkeypa
     [(timedelta(0), False), (YEAR * 0.85, False), (YEAR * 0.95, True), (YEAR * 3, True)],
     ids=["at once", "well before its end", "near its end", "after its end"],
 )
-def test_a_serving_certificate_is_made_anew_in_the_last_tenth_of_its_life(
+def test_a_serving_certificate_is_made_again_in_the_last_tenth_of_its_life(
     tmp_path: Path, later: timedelta, renewed: bool
 ) -> None:
     clock = SetClock()
@@ -210,7 +210,7 @@ def test_a_serving_certificate_is_made_anew_in_the_last_tenth_of_its_life(
     assert (serving_of(authority).certificate != first.certificate) is renewed
 
 
-def test_a_serving_certificate_is_made_anew_when_the_names_change(authority: Authority) -> None:
+def test_a_serving_certificate_is_made_again_when_the_names_change(authority: Authority) -> None:
     first = serving_of(authority)
     second = serving_of(authority, "192.0.2.7")
     assert first.certificate != second.certificate
@@ -269,7 +269,7 @@ def test_a_damaged_authority_is_an_error_and_never_replaced(authority: Authority
 
 
 @pytest.mark.parametrize("note", ["[]", "{", '{"facts": 1}', '{"renew": 1}', "\xff"])
-def test_a_damaged_certificate_is_made_anew(authority: Authority, note: str) -> None:
+def test_a_damaged_certificate_is_made_again(authority: Authority, note: str) -> None:
     first = serving_of(authority)
     first.file.write_text(f"# edgewright {note}\n{first.certificate}")
     second = serving_of(authority)

@@ -247,7 +247,7 @@ def test_a_field_of_nobody_stays() -> None:
     assert merge(live, thing({"size": 2}))["spec"] == {"size": 2, "text": "filled in"}
 
 
-def test_items_of_a_list_are_added_beside_those_of_others() -> None:
+def test_items_of_a_list_are_added_next_to_those_of_others() -> None:
     live = merge(None, thing({"parts": [{"name": "a", "value": "1"}], "tags": ["x"]}), "one")
     live = merge(live, thing({"parts": [{"name": "a", "port": 81}], "tags": ["y"]}), "two")
     assert live["spec"] == {"parts": [{"name": "a", "value": "1"}, {"name": "a", "port": 81}], "tags": ["x", "y"]}

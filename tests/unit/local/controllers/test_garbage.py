@@ -177,7 +177,7 @@ async def test_kinds_that_come_and_go_are_followed() -> None:
         await until(lambda: gone(server, "child"))
 
 
-async def test_an_object_made_anew_under_its_name_is_not_the_owner() -> None:
+async def test_an_object_made_again_under_its_name_is_not_the_owner() -> None:
     async with miniature() as server, collecting(server) as stage:
         owner = server.make(CONFIG_MAP, "owner")
         owned(server, "child", owner)

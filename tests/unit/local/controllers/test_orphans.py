@@ -65,7 +65,7 @@ async def test_a_pod_whose_node_comes_back_in_time_is_left_alone() -> None:
             await until(lambda: not server.all(POD))
 
 
-async def test_a_pod_made_anew_has_its_own_time() -> None:
+async def test_a_pod_made_again_has_its_own_time() -> None:
     clock = VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
     async with miniature() as server:
         server.make(POD, "orphan", **RUNNING)

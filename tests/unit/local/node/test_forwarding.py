@@ -352,7 +352,7 @@ async def test_datagrams_of_strangers_and_for_nobody_are_dropped() -> None:
     await asyncio.sleep(0)
 
 
-async def test_a_silent_peer_is_forgotten_and_one_without_a_listener_is_routed_anew() -> None:
+async def test_a_silent_peer_is_forgotten_and_one_without_a_listener_is_routed_again() -> None:
     bind = Bind("UDP", HERE, free_port(kind=socket.SOCK_DGRAM))
     nobody = Backend("127.60.77.3", free_port("127.60.77.3", socket.SOCK_DGRAM))
     async with echo() as backend, forwarding(datagram_idle_seconds=0.05) as forwarder:

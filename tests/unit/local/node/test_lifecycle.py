@@ -63,7 +63,7 @@ def test_the_back_off_doubles_from_ten_seconds_to_five_minutes(step: int, wait: 
     assert back_off(ran(code=1, step=step), Timing()) == (step + 1, wait)
 
 
-def test_a_container_that_ran_for_ten_minutes_starts_its_back_off_anew() -> None:
+def test_a_container_that_ran_for_ten_minutes_starts_its_back_off_again() -> None:
     assert back_off(ran(code=1, step=5, lasted=600), Timing()) == (1, 0)
 
 
@@ -115,7 +115,7 @@ def test_a_sidecar_must_have_begun_before_the_next_one_starts() -> None:
     assert starts(plan_for(what, {"side": [ran(code=1)]})) == [("side", 1)]
 
 
-def test_a_sidecar_is_kept_running_beside_the_others_whatever_the_policy() -> None:
+def test_a_sidecar_is_kept_running_next_to_the_others_whatever_the_policy() -> None:
     what = pod(sidecars=("side",), restartPolicy="Never")
     plan = plan_for(what, {"side": [ran(code=0)], "main": [ran()]})
     assert starts(plan) == [("side", 1)]

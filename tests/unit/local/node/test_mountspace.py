@@ -306,7 +306,7 @@ print(open("/edgewright-test/deep/x").read(), os.getuid(), os.uname().nodename)
     assert said.stdout == "seen 65534 pod-0\n", said.stderr
 
 
-def test_a_command_beside_a_container_enters_its_namespaces_and_becomes_its_user(
+def test_a_command_next_to_a_container_enters_its_namespaces_and_becomes_its_user(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls: list[Any] = []

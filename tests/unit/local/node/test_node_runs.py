@@ -408,7 +408,7 @@ async def test_a_shim_that_does_not_begin_is_a_problem_of_its_container(
         await until_phase(api, "Succeeded")
 
 
-async def test_an_order_that_nobody_began_is_called_off_and_given_anew(directory: Path) -> None:
+async def test_an_order_that_nobody_began_is_called_off_and_given_again(directory: Path) -> None:
     api = FakeApi()
     async with running(api, directory):
         pod = api.add_pod(**one("exec sleep 100"))

@@ -32,7 +32,7 @@ def test_unknown_fields_are_found_below_references() -> None:
     assert pruned["spec"]["left"]["left"] == {"name": "c"}
 
 
-def test_a_default_beside_a_reference_holds_where_it_is_written() -> None:
+def test_a_default_next_to_a_reference_holds_where_it_is_written() -> None:
     definitions = {"a": {"type": "object", "properties": {"b": {"type": "string", "default": "c"}}}}
     properties = {
         "plain": {"$ref": "#/definitions/a"},

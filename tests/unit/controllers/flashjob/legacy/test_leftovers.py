@@ -162,9 +162,9 @@ def test_a_device_that_the_job_does_not_name_for_a_while_is_remembered_too() -> 
 def test_what_the_original_did_counts_no_more_once_the_job_asked_for_something_else() -> None:
     taken = noted(job("one", "two"), "one")
     assert to_remember(changed(taken, version="2"), Leftovers()) == ""
-    anew = noted(changed(taken, version="2"), "two")
-    assert had_by_original(anew) == {"two"}
-    assert had_by_original(changed(anew, version=taken.spec.version)) == frozenset()
+    second = noted(changed(taken, version="2"), "two")
+    assert had_by_original(second) == {"two"}
+    assert had_by_original(changed(second, version=taken.spec.version)) == frozenset()
 
 
 def test_what_is_noted_is_not_noted_again_and_nothing_is_where_the_original_had_nothing() -> None:

@@ -227,7 +227,7 @@ UNPULLED = ContainerState(waiting=ContainerWaiting(reason="ErrImagePull", messag
 LATE = Report(outcome=Outcome.TIMED_OUT, message="it took too long", written=True)
 
 
-def beside(flasher: ContainerState, *, marks: dict[str, str] | None = None) -> tuple[Situation, Pod]:
+def with_sidecar(flasher: ContainerState, *, marks: dict[str, str] | None = None) -> tuple[Situation, Pod]:
     """A device whose Pod has somebody else's flasher in this state, and next to it ours, which has ended."""
     asked = samples.a_job(flashjob_pod_image="registry.example/nobody:1")
     claim = samples.a_claim(asked)
@@ -240,9 +240,9 @@ def beside(flasher: ContainerState, *, marks: dict[str, str] | None = None) -> t
 
 
 def test_a_pod_whose_flasher_never_came_is_given_up_when_nobody_waits_for_its_work_any_more() -> None:
-    situation, made = beside(UNPULLED)
+    situation, made = with_sidecar(UNPULLED)
     assert decide(situation).actions == (GiveUp(made, "ErrImagePull: nobody has it"), EndPod(made))
-    running, _ = beside(samples.running().container_statuses[0].state)
+    running, _ = with_sidecar(samples.running().container_statuses[0].state)
     assert decide(running).actions == ()
 
 
@@ -264,7 +264,7 @@ UNKNOWN = ContainerState(terminated=ContainerTerminated(exit_code=137, reason="C
 def test_an_attempt_whose_flasher_never_came_says_why(
     flasher: ContainerState, marks: dict[str, str], written: bool, says: str
 ) -> None:
-    _, made = beside(flasher, marks=marks)
+    _, made = with_sidecar(flasher, marks=marks)
     report = report_of(made)
     assert (report.outcome, report.written) == (Outcome.TIMED_OUT, written)
     assert report.message == f"it took too long (the flasher itself {says})"
