@@ -80,13 +80,14 @@ demo: .venv/.demo.stamp ## Roll firmware out to 12 simulated devices on an embed
 
 # Both commands are lists of suites, each a target of its own; hack/suites.py runs them, and prints the table at the end.
 # A suite on real parts is added with its name in one of the lanes, or in EITHER where it needs no machine to itself (no
-# root, no containers) and a lane can take it that is done before the other: the longest first; its minutes in BUDGETS, and its target under "Suites".
+# root, no containers) and a lane can take it that is done before the others: the longest first; its minutes in BUDGETS, and its target under "Suites".
 # What it needs goes into its target, the programs with `debian_package`.
 UNIT := $(if $(COVERAGE),coverage,unit)
-SERVERS_LANE := cluster flash
-MACHINE_LANE := acceptance node edge images
+SERVERS_LANE := cluster
+DEVICES_LANE := flash edge
+MACHINE_LANE := acceptance node images
 EITHER := browser conformance boards
-LANES := $(SERVERS_LANE) $(MACHINE_LANE) $(EITHER)
+LANES := $(SERVERS_LANE) $(DEVICES_LANE) $(MACHINE_LANE) $(EITHER)
 NEED_KUBERNETES := cluster conformance edge flash
 # These build images, or open the page: it is built before the lanes, so that no two of them build it at once.
 NEED_THE_PAGE := images browser acceptance node
@@ -104,7 +105,7 @@ test: venv ## Run lint and the suites that need nothing but Python, and print ho
 verify: export COVERAGE := 1
 verify: .venv/.verify.stamp ## Run `make test`, with coverage, and every suite on real parts (SKIP="cluster" leaves suites out).
 	@EDGEWRIGHT_APT=$$(hack/debian_package.sh --consent $(DEBIAN_PROGRAMS)) && export EDGEWRIGHT_APT && \
-	$(SUITES) --first "test kubernetes web" --lane "$(SERVERS_LANE)" --lane "$(MACHINE_LANE)" --either "$(EITHER)" \
+	$(SUITES) --first "test kubernetes web" --lane "$(SERVERS_LANE)" --lane "$(DEVICES_LANE)" --lane "$(MACHINE_LANE)" --either "$(EITHER)" \
 		--last acceptance-page \
 		--needs "$(NEED_KUBERNETES:%=%=kubernetes) $(NEED_THE_PAGE:%=%=kubernetes,web) acceptance-page=test,unit,coverage,cluster,flash,acceptance,edge"
 
@@ -159,7 +160,7 @@ endif
 # What the documents show and nothing but Python is needed for; the other modules import what `make test` does not have.
 PLAIN_ACCEPTANCE := $(addprefix tests/acceptance/test_,000_flashjob.py 001_flashjob_list.py acceptance_page.py)
 
-# In two halves, which run side by side where it is called alone. `make verify` runs the second one after it.
+# In two halves, which run side by side where it is called alone; in `make verify` each has its place in a lane.
 .PHONY: cluster
 cluster: .venv/.verify.stamp kubernetes ## Run the tests on a real Kubernetes, which they start and stop (ARGS="-k lease" runs some).
 	$(call debian_package,strace,strace)

@@ -1,4 +1,4 @@
-"""Runs suites, which are targets of the Makefile, in lanes side by side, and says how long each took and what failed.
+"""Runs suites, targets of the Makefile, in lanes side by side; says how long each took and computed, and what failed.
 
 `make test` and `make verify` call it with the names of their lanes. What a suite prints goes into a file in
 build/reports too, and is shown as it comes where there is one lane, or when the suite ends where there are several. It
@@ -54,6 +54,8 @@ class Result:
     suite: str
     code: int
     seconds: float
+    cpu: float
+    """Seconds of a core. A process that nobody waited for is not in it, such as what a container's runtime keeps."""
 
 
 class Runner:
@@ -92,10 +94,10 @@ class Runner:
             running = list(self._running)
         for number, grace in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
             for each in running:
-                if each.poll() is None:
+                if not _ended(each):
                     os.killpg(each.pid, number)
             deadline = time.monotonic() + grace
-            while any(each.poll() is None for each in running) and time.monotonic() < deadline:
+            while not all(_ended(each) for each in running) and time.monotonic() < deadline:
                 time.sleep(0.1)
 
     def _run_lane(self, suites: Iterable[str], live: bool) -> None:
@@ -135,11 +137,13 @@ class Runner:
                 file.flush()
                 if live:
                     self._write(line)
-            code = process.wait()
             process.stdout.close()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = code = os.waitstatus_to_exitcode(status)
+        seconds, cpu = time.monotonic() - began, usage.ru_utime + usage.ru_stime
         with self._lock:
             self._running.discard(process)
-            self.results.append(Result(suite=suite, code=code, seconds=time.monotonic() - began))
+            self.results.append(Result(suite=suite, code=code, seconds=seconds, cpu=cpu))
         if not live:
             self._write(f"== {suite} ended with {code}, and printed:\n".encode() + log.read_bytes())
 
@@ -160,6 +164,14 @@ class Runner:
         with self._lock:
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
+
+
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended, asked so that the lane can still ask what it used."""
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 def left_out(reports: Path) -> list[str]:
@@ -209,15 +221,18 @@ def epilogue(results: Sequence[Result], reports: Path) -> list[str]:
 
 
 def table(results: Sequence[Result], budgets: Mapping[str, float], title: str, total: float) -> list[str]:
-    """A line for each suite: how it ended, how long it took, and how long it may take on a quiet machine."""
+    """A line for each suite: how it ended, how long it took, may take on a quiet machine, and kept a core busy."""
 
-    def line(name: str, failed: bool, seconds: float, budget: float | None, rest: str = "") -> str:
+    def line(name: str, failed: bool, seconds: float, budget: float | None, rest: str) -> str:
         of = "" if budget is None else f" of {budget * 60:4.0f} s"
-        return f"  {name:<16} {'FAILED' if failed else 'passed':<7} {seconds:5.0f} s{of}{rest}"
+        return f"  {name:<16} {'FAILED' if failed else 'passed':<7} {seconds:5.0f} s{of:<10} {rest}"
 
-    lines = [line(each.suite, each.code != 0, each.seconds, budgets.get(each.suite)) for each in results]
+    def cpu(each: Result) -> str:
+        return f"cpu {each.cpu:5.0f} s"
+
+    lines = [line(each.suite, each.code != 0, each.seconds, budgets.get(each.suite), cpu(each)) for each in results]
     failed = any(each.code for each in results)
-    return [*lines, line("all", failed, total, budgets.get(title), " (with what had to be set up)")]
+    return [*lines, line("all", failed, total, budgets.get(title), "(with what had to be set up)")]
 
 
 def _environment() -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgewright.api import Device, FlashJob
@@ -105,6 +105,8 @@ class Rights:
     hidden: str
     """Where only the administrator has any."""
     tokens: dict[str, str]
+    known: dict[bool, set[str]] = field(default_factory=lambda: {False: set(), True: set()})
+    """The identities whose rights this API server was seen to know: through a console without and with its cache."""
 
     @property
     def name(self) -> str:

@@ -106,8 +106,9 @@ def actions(path: str, place: str) -> Iterator[Case]:
 class Matrix:
     """A console in front of the API server, with each identity as a caller of both."""
 
-    def __init__(self, rights: Rights, anyone: Application) -> None:
+    def __init__(self, rights: Rights, anyone: Application, known: set[str]) -> None:
         self.rights = rights
+        self._known = known
         self._anyone = anyone
         self._tls = ssl.create_default_context(cafile=str(rights.server.ca_file))
 
@@ -155,7 +156,12 @@ class Matrix:
         }, about
 
     async def known(self, who: str) -> None:
-        """Waits until the API server knows the identity's rights; the console says the same of them as the table."""
+        """Waits until the API server knows the identity's rights; the console says the same of them as the table.
+
+        Once is enough for an API server, which forgets none of them, and for a way of reading.
+        """
+        if who in self._known:
+            return
         caller = self.application(who)
         for kind in KINDS:
             for place in {self.rights.here(kind), ""}:
@@ -169,6 +175,7 @@ class Matrix:
                     return {verb for verb, may in told.body["rights"]["verbs"].items() if may} & ALL == wanted
 
                 await wait_until_async(agrees, what=f"{who} may {sorted(wanted)} {kind} in {place or 'all'}")
+        self._known.add(who)
 
 
 def _about_any(words: str) -> str:
@@ -195,7 +202,7 @@ async def matrix_of(rights: Rights, *, cached: bool = False) -> AsyncIterator[Ma
     settings = Settings(gate=HERE, limits=PLENTY, shared_cache=cached, page=Path("not built"))
     loaded = config.load(kubeconfig=rights.server.kubeconfig)
     async with in_front_of(loaded, settings) as (_, url), calling() as session:
-        yield Matrix(rights, Application(url, session))
+        yield Matrix(rights, Application(url, session), rights.known[cached])
 
 
 def test_no_operation_is_left_out_of_the_table() -> None:

@@ -87,12 +87,12 @@ def test_the_last_lines_name_the_tests_that_failed_or_what_a_suite_said_last(tmp
     (tmp_path / "cluster.log").write_text("so much\n")
     (tmp_path / "lint.log").write_text("".join(f"line {number}\n" for number in range(100)))
     codes = {"lint": 1, "unit": 0, "cluster": 1, "local": 0}
-    results = [Result(suite=suite, code=code, seconds=1) for suite, code in codes.items()]
+    results = [Result(suite=suite, code=code, seconds=1, cpu=1) for suite, code in codes.items()]
     end = epilogue(results, tmp_path)
     assert end[:3] == ["  failed:", "    tests.a.test_b[1]: assert 1 == 2", "    tests.a.test_c: E  no file"]
     assert end[3].startswith("    lint failed without a failed test; the last lines of")
     assert (end[4], end[-1]) == ("      line 88", "      line 99")
-    assert epilogue([Result(suite="unit", code=0, seconds=1)], tmp_path) == []
+    assert epilogue([Result(suite="unit", code=0, seconds=1, cpu=1)], tmp_path) == []
     (tmp_path / "unit.xml").write_text(report(*[bad] * MAX_FAILURES))
     assert "    and 2 more" in epilogue(results, tmp_path)
 
@@ -103,13 +103,29 @@ def test_what_was_skipped_is_found_in_the_reports_with_its_reason(tmp_path: Path
     assert left_out(tmp_path) == ['a.b.c[<1>]: no "x" here']
 
 
-def test_the_table_shows_times_and_budgets() -> None:
-    results = [Result(suite="lint", code=0, seconds=7.4), Result(suite="cluster", code=2, seconds=601.0)]
+def test_the_table_shows_times_budgets_and_what_was_computed() -> None:
+    results = [
+        Result(suite="lint", code=0, seconds=7.4, cpu=6.6),
+        Result(suite="cluster", code=2, seconds=601.0, cpu=240.0),
+    ]
     assert table(results, {"cluster": 10.0, "test": 6}, "test", 610.2) == [
-        "  lint             passed      7 s",
-        "  cluster          FAILED    601 s of  600 s",
+        "  lint             passed      7 s           cpu     7 s",
+        "  cluster          FAILED    601 s of  600 s cpu   240 s",
         "  all              FAILED    610 s of  360 s (with what had to be set up)",
     ]
+
+
+def test_what_a_suite_computes_is_told_from_what_it_waits_for(tmp_path: Path) -> None:
+    (tmp_path / "busy.py").write_text("import time\nwhile time.process_time() < 0.5: pass\n")
+    computing = f"{sys.executable} busy.py & {sys.executable} busy.py; wait"
+    runner = Runner(
+        Plan(lanes=[["computing"], ["waiting"]]),
+        reports=tmp_path / "reports",
+        make=make(tmp_path, computing=computing, waiting="sleep 1"),
+    )
+    runner.run()
+    cpu = {each.suite: each.cpu for each in runner.results}
+    assert cpu["computing"] >= 1 > cpu["waiting"]
 
 
 @pytest.mark.parametrize(

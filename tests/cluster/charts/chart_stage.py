@@ -162,15 +162,15 @@ class Weaks:
 
     def conditions(self, name: str, kind: str = "Weak") -> dict[str, dict[str, Any]]:
         """Its conditions by type."""
-        return {each["type"]: each for each in self.get(name, kind).get("status", {}).get("conditions", ())}
+        return _conditions(self.get(name, kind))
 
     def until(self, name: str, type_: str, status: str, *, reason: str = "", kind: str = "Weak") -> dict[str, Any]:
         """The condition once it has this status for the object as it is now."""
 
         def holds() -> dict[str, Any] | None:
-            generation = self.get(name, kind)["metadata"]["generation"]
-            found = self.conditions(name, kind).get(type_, {})
-            current = found.get("observedGeneration") == generation and found.get("status") == status
+            is_now = self.get(name, kind)
+            found = _conditions(is_now).get(type_, {})
+            current = found.get("observedGeneration") == is_now["metadata"]["generation"] and found["status"] == status
             return found if current and reason in {"", found.get("reason")} else None
 
         try:
@@ -203,3 +203,7 @@ class Weaks:
     def until_greeting(self, name: str, text: str) -> None:
         """Waits until the ConfigMap of a release says so."""
         wait_until(lambda: self.config_map(name)["greeting"] == text, what=f"{name} says {text}", timeout=LIMIT)
+
+
+def _conditions(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["type"]: each for each in found.get("status", {}).get("conditions", ())}

@@ -42,6 +42,11 @@ REQUEST = "EdgeDeviceSignedRequest"
 NAME = "242e48d0-286b-4170-9b97-95502066e6ae"
 
 
+def kinds(namespace: str) -> str:
+    """Where the objects of a namespace are."""
+    return f"/apis/{GROUP}/v1alpha1/namespaces/{namespace}"
+
+
 @dataclass
 class Stage:
     """What runs, and one device."""
@@ -56,7 +61,7 @@ class Stage:
         return self.server.kubectl("-n", self.namespace, *arguments).stdout
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        found: dict[str, Any] = self.server.request("GET", f"{kinds(self.namespace)}/{kind.lower()}s/{name}")
         return found
 
     async def phases(self) -> dict[str, str]:
@@ -92,10 +97,10 @@ async def staged(server: ApiServer, namespace: str, directory: Path, *, claims: 
 def release(server: ApiServer, namespace: str) -> None:
     """Takes the finalizers off everything that would keep the namespace from going."""
     for kind in ("edgedevices", "edgeworkloads", "edgedeployments"):
-        found = json.loads(server.kubectl("get", kind, "-n", namespace, "-o", "json").stdout)
-        for each in found["items"]:
-            patch = '{"metadata":{"finalizers":[]}}'
-            server.kubectl("patch", kind, each["metadata"]["name"], "-n", namespace, "--type=merge", "-p", patch)
+        path = f"{kinds(namespace)}/{kind}"
+        for each in server.request("GET", path)["items"]:
+            patch, way = {"metadata": {"finalizers": None}}, "application/merge-patch+json"
+            server.request("PATCH", f"{path}/{each['metadata']['name']}", patch, content_type=way)
 
 
 def test_the_published_samples_apply_with_strict_validation(api_server: ApiServer) -> None:

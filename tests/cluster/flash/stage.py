@@ -20,6 +20,7 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 from edgewright.api import CUSTOM_KINDS, Device, FlashJob, Pod, Service, custom_resource_definitions
 from edgewright.api.flash_pod import FLASHER_IMAGE
@@ -78,6 +79,8 @@ PATIENCE = 240.0
 APPLICATION = "thermometer"
 PROGRAM = Path(__file__).with_name("operator_program.py")
 _numbers = itertools.count(os.getpid() % 200)
+_with_our_kinds: WeakSet[ApiServer] = WeakSet()
+"""The servers that were given our kinds: to write them again takes as long as many a scenario, and changes nothing."""
 
 
 class _Listened(Transport):
@@ -186,9 +189,11 @@ class Stage:
     async def __aenter__(self) -> Self:
         stack = self._stack
         await stack.enter_async_context(self.client)
-        for document in custom_resource_definitions(CUSTOM_KINDS):
-            await install(self.client, document)
-        await install_instances(self.client)
+        if self.server not in _with_our_kinds:
+            for document in custom_resource_definitions(CUSTOM_KINDS):
+                await install(self.client, document)
+            await install_instances(self.client)
+            _with_our_kinds.add(self.server)
         for namespace in self.namespaces:
             pair = {"tls.crt": self.pair.certificate, "tls.key": self.pair.key}
             await self.make_secret(TLS_SECRET, pair, namespace=namespace)

@@ -11,6 +11,7 @@ from edgewright.api.flash_pod import FLASH_CONTAINER, Variable
 from edgewright.api.flashjob import FlashedDevice
 from edgewright.devices.simulated.journal import Did
 from edgewright.runtime.objects import Key, RawObject
+from tests.cluster.flash.scenes import discovered
 from tests.cluster.flash.stage import ADDRESSES, Stage
 from tests.harness import ApiServer, LocalPlane
 
@@ -101,7 +102,7 @@ async def test_a_running_job_that_is_deleted_ends_its_pods_waits_for_them_and_le
     flash_server: ApiServer, flash_namespace: str
 ) -> None:
     async with Stage(flash_server, flash_namespace, devices=2, faults=[PAUSES]) as stage:
-        uids = await stage.uids()
+        uids = await discovered(stage)
         with stage.devices_stand_still():
             await stage.job(uuids=[uids[1], uids[2]], maxConcurrent=1)
             await stage.until_did(1, Did.WRITING)

@@ -11,6 +11,7 @@ from edgewright.api.fleet import FLEET, Fleet, FleetSpec
 from edgewright.devices.simulated.journal import Did
 from edgewright.runtime.errors import NotFound
 from edgewright.runtime.objects import Key, ObjectMeta, owner_reference
+from tests.cluster.flash.scenes import discovered
 from tests.cluster.flash.stage import Stage
 from tests.harness import ApiServer
 
@@ -68,7 +69,7 @@ async def test_a_fleet_that_is_frozen_in_mid_work_finishes_what_runs_and_starts_
     flash_server: ApiServer, flash_namespace: str
 ) -> None:
     async with Stage(flash_server, flash_namespace, devices=2, faults=[PAUSES]) as stage:
-        uids = await stage.uids()
+        uids = await discovered(stage)
         fleets = stage.client.of(Fleet)
         try:
             with stage.devices_stand_still():
