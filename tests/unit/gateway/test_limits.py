@@ -8,6 +8,7 @@ from pathlib import Path
 
 import aiohttp
 
+from edgewright.api.edge_protocol import PREFIX
 from edgewright.gateway.settings import Limits
 from tests.harness.waiting import wait_until_async
 from tests.unit.gateway.stage import devices_of
@@ -78,3 +79,19 @@ async def test_connections_that_say_nothing_keep_no_device_out(tmp_path: Path) -
                 return False
 
         await wait_until_async(served, what="the device is served")
+
+
+async def test_a_connection_that_is_idle_is_closed_and_one_that_waits_for_news_is_not(tmp_path: Path) -> None:
+    async with staged(tmp_path, limits=Limits(idle_seconds=0.5)) as stage:
+        await stage.device.register()
+        await stage.device.heartbeat()
+        tag = (await stage.device.configuration()).headers["Etag"]
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port, ssl=stage.device.tls())
+        head = f"GET {PREFIX}/data/{stage.device.name}/in HTTP/1.1\r\nHost: a\r\nIf-None-Match: {tag}\r\n"
+        try:
+            writer.write(f"{head}Prefer: wait=2\r\n\r\n".encode())
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 304"), "four times as long as the limit"
+            assert await asyncio.wait_for(reader.read(), 60) == b"", "it is closed"
+        finally:
+            writer.close()
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
