@@ -70,10 +70,10 @@ class S3Server:
             aws_ca_bundle=base64.b64encode(self.authority.certificate).decode(),
         )
 
-    def claimed(self, bucket: str, *, host: str) -> tuple[dict[str, str], dict[str, str]]:
+    def claimed(self, bucket: str, *, host: str, port: int | None = None) -> tuple[dict[str, str], dict[str, str]]:
         """What a provisioner writes of a bucket into the ConfigMap and the Secret of its claim."""
         self.bucket(bucket)
-        place = {"BUCKET_HOST": host, "BUCKET_PORT": str(self.port), "BUCKET_NAME": bucket, "BUCKET_REGION": ""}
+        place = {"BUCKET_HOST": host, "BUCKET_PORT": str(port or self.port), "BUCKET_NAME": bucket, "BUCKET_REGION": ""}
         keys = {
             "AWS_ACCESS_KEY_ID": ACCESS_KEY.encode(),
             "AWS_SECRET_ACCESS_KEY": SECRET_KEY.encode(),

@@ -60,31 +60,62 @@ class Site:
         """Starts them again."""
         self.plane.api.restart()
 
-    def device(self, folder: Path, s3: S3Server, *, state: Path | None = None) -> Device:
-        """A new device that uploads to a bucket of its own; its agent is not started yet."""
+    def device(
+        self,
+        folder: Path,
+        s3: S3Server | None = None,
+        *,
+        state: Path | None = None,
+        port: int | None = None,
+        bucket_port: int | None = None,
+    ) -> Device:
+        """A new device, with a bucket of its own where there is a server for it; its agent is not started yet.
+
+        The ports are those at which it reaches the gateway and the bucket, where something lies between.
+        """
         name = f"device-{secrets.token_hex(4)}"
-        place, keys = s3.claimed(name, host=self.machine.gateway)
-        self.plane.request("POST", f"{_CORE}/configmaps", {"metadata": {"name": name}, "data": place})
-        self.plane.request("POST", f"{_CORE}/secrets", {"metadata": {"name": name}, "data": keys})
-        made = Device(self, name, folder, state or folder / "state")
+        if s3 is not None:
+            place, keys = s3.claimed(name, host=self.machine.gateway, port=bucket_port)
+            self.write("configmaps", name, place)
+            self.write("secrets", name, keys)
+        made = Device(self, name, folder, state or folder / "state", port=port or self.port, bucket=s3 is not None)
         self._devices.append(made)
         return made
+
+    def write(self, plural: str, name: str, data: dict[str, str]) -> None:
+        """Makes a ConfigMap or a Secret."""
+        self.plane.request("POST", f"{_CORE}/{plural}", {"metadata": {"name": name}, "data": data})
+
+    def until_gone(self, names: Iterable[str]) -> None:
+        """Waits until none of these EdgeWorkloads is being deleted: what is made again is another one."""
+        asked = set(names)
+
+        def none_goes() -> bool:
+            items = self.plane.request("GET", _WORKLOADS)["items"]
+            return not asked & {each["metadata"]["name"] for each in items if "deletionTimestamp" in each["metadata"]}
+
+        wait_until(none_goes, what="what was removed is gone", timeout=_LIMIT)
+
+    def workloads(self) -> list[str]:
+        """The names of the EdgeWorkloads that there are."""
+        return sorted(each["metadata"]["name"] for each in self.plane.request("GET", _WORKLOADS)["items"])
 
     def clear(self) -> None:
         """Ends the agents and removes the workloads; a device that is gone for good stays, as in life."""
         while self._devices:
             self._devices.pop().agent.kill()
         self.plane.request("DELETE", _WORKLOADS)
-        wait_until(lambda: not self.plane.request("GET", _WORKLOADS)["items"], what="no workload", timeout=_LIMIT)
+        wait_until(lambda: not self.workloads(), what="no workload", timeout=_LIMIT)
 
 
 class Device:
     """An edge device of the site, as its objects show it."""
 
-    def __init__(self, site: Site, name: str, folder: Path, state: Path) -> None:
+    def __init__(self, site: Site, name: str, folder: Path, state: Path, *, port: int, bucket: bool) -> None:
         self.site, self.name, self.state = site, name, state
         self.machine = site.machine
-        server = f"{site.machine.gateway}:{site.port}"
+        self._storage = {"storage": {"s3": {"secretName": name, "configMapName": name}}} if bucket else {}
+        server = f"{site.machine.gateway}:{port}"
         access = ("--kubeconfig", site.plane.kubeconfig, "--server", server, "--device-id", name)
         done = edgewright("edge", "bundle", folder / "etc", *access, timeout=_LIMIT)
         assert done.returncode == 0, done.stderr
@@ -99,27 +130,31 @@ class Device:
     def configure(self) -> None:
         """Waits until it is registered, and tells it to be heard every second and where its bucket is."""
         self.until(lambda: self.found, "it is registered")
-        storage = {"s3": {"secretName": self.name, "configMapName": self.name}}
-        spec = {"heartbeat": {"periodSeconds": 1}, "storage": storage}
+        spec = {"heartbeat": {"periodSeconds": 1}, **self._storage}
         self.site.plane.request("PATCH", f"{_DEVICES}/{self.name}", {"spec": spec}, content_type=_MERGE)
 
-    def serve(self, *workloads: Workload) -> None:
-        """Writes these EdgeWorkloads, and removes all others."""
+    def serve(self, *workloads: Workload, device: str = "", keep: Iterable[str] = ()) -> None:
+        """Writes these EdgeWorkloads, for this device or another, and removes all others but those to keep."""
         plane = self.site.plane
-        there = {each["metadata"]["name"] for each in plane.request("GET", _WORKLOADS)["items"]}
-        for name in there - {each.name for each in workloads}:
+        self.site.until_gone(each.name for each in workloads)
+        there = set(self.site.workloads())
+        for name in there - {each.name for each in workloads} - set(keep):
             plane.request("DELETE", f"{_WORKLOADS}/{name}")
         for each in workloads:
-            body = {"metadata": {"name": each.name}, "spec": self._spec(each)}
+            body = {"metadata": {"name": each.name}, "spec": self._spec(each, device or self.name)}
             if each.name in there:
                 plane.request("PATCH", f"{_WORKLOADS}/{each.name}", body, content_type=_MERGE)
             else:
                 plane.request("POST", _WORKLOADS, _NAMED | body)
 
-    def _spec(self, workload: Workload) -> dict[str, Any]:
+    def remove(self) -> None:
+        """Deletes its EdgeDevice."""
+        self.site.plane.request("DELETE", f"{_DEVICES}/{self.name}")
+
+    def _spec(self, workload: Workload, device: str) -> dict[str, Any]:
         pod = yaml.safe_load(workload.specification)
         data = {} if workload.data is None else {"data": msgspec.to_builtins(workload.data)}
-        return {"type": "pod", "device": self.name, "pod": {"spec": pod}, **data}
+        return {"type": "pod", "device": device, "pod": {"spec": pod}, **data}
 
     # --- what became of it --------------------------------------------------------------------------------------------
 
@@ -140,10 +175,11 @@ class Device:
         """The phases of its workloads."""
         return {each["name"]: each.get("phase", "") for each in self.status.get("workloads") or ()}
 
-    def reasons(self) -> set[str]:
-        """The reasons of the Events about it."""
+    def reasons(self, kind: str = "") -> set[str]:
+        """The reasons of the Events about it, of this kind or of any."""
         events: Iterable[dict[str, Any]] = self.site.plane.request("GET", f"{_CORE}/events")["items"]
-        return {each["reason"] for each in events if each["involvedObject"]["name"] == self.name}
+        about = [each for each in events if each["involvedObject"]["name"] == self.name]
+        return {each["reason"] for each in about if kind in {"", each["type"]}}
 
     def pods(self) -> list[str]:
         """What podman runs there."""

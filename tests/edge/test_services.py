@@ -23,8 +23,8 @@ from edgewright.api.edge_protocol import (
 )
 from tests.edge.bucket import S3Server
 from tests.edge.machine import Machine
+from tests.edge.stub_device import registered
 from tests.edge.support import SERVE, workload
-from tests.edge.test_scenarios import registered
 from tests.harness.processes import Process, free_port
 from tests.harness.waiting import wait_until_async
 

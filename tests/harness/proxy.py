@@ -203,6 +203,9 @@ class Proxy:
 
     async def _refuse(self) -> None:
         if self._server is not None:
+            for each in self._server.sockets:
+                self._loop.remove_reader(each.fileno())
+            await asyncio.sleep(0)  # Python 3.11 forgets a connection whose port is closed in the turn that took it
             self._server.close()
             self._server = None
 

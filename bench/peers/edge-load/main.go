@@ -2,8 +2,10 @@
 //
 // It reads orders from its input, one per line, and prints one line of JSON for each: "connect FROM TO" (these agents
 // shake hands), "greet FROM TO" (each asks for its configuration and sends a heartbeat: a connection that never asks
-// anything is cut), "load SECONDS INTERVAL" (two questions per INTERVAL seconds and a heartbeat a minute, as published
-// agents do), "wait" (every agent asks for news and waits), "heard" (when the last of them had its answer), "end".
+// anything is cut), "keep FROM TO" (those that have said nothing for a while ask for their configuration: a connection
+// that is idle is closed, and no agent is silent for long), "load SECONDS INTERVAL" (two questions per INTERVAL seconds
+// and a heartbeat a minute, as published agents do), "wait" (every agent asks for news and waits), "heard" (when the last of them had its answer), "end".
+// What went wrong since the order before is counted in "failures", by what was done and how it failed.
 package main
 
 import (
@@ -13,6 +15,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -31,12 +34,15 @@ import (
 
 const prefix = "/api/flotta-management/v1"
 
+const silence = 20 * time.Second
+
 type agent struct {
 	name   string
 	config *tls.Config
 	conn   net.Conn
 	reader *bufio.Reader
 	etag   string
+	asked  time.Time
 }
 
 func (a *agent) dial(server string) error {
@@ -48,34 +54,84 @@ func (a *agent) dial(server string) error {
 	return nil
 }
 
-func (a *agent) ask(method, path, headers string, body []byte, limit time.Duration) (int, int, error) {
+// A status that refuses is an error like a connection that is cut.
+func (a *agent) ask(method, channel, headers string, body []byte, limit time.Duration) (int, error) {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s %s/%s HTTP/1.1\r\nHost: gateway\r\n%s", method, prefix, path, headers)
+	channel, direction, _ := strings.Cut(channel, "/")
+	fmt.Fprintf(&out, "%s %s/%s/%s/%s HTTP/1.1\r\nHost: gateway\r\n%s", method, prefix, channel, a.name, direction, headers)
 	if body != nil {
 		fmt.Fprintf(&out, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
 	}
 	out.WriteString("\r\n")
 	out.Write(body)
-	a.conn.SetDeadline(time.Now().Add(limit))
+	a.asked = time.Now()
+	a.conn.SetDeadline(a.asked.Add(limit))
 	if _, err := a.conn.Write(out.Bytes()); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	response, err := http.ReadResponse(a.reader, nil)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	read, err := io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 	if tag := response.Header.Get("Etag"); tag != "" {
 		a.etag = tag
 	}
-	return response.StatusCode, int(read), err
+	if err == nil && response.StatusCode >= 300 {
+		err = refused(response.StatusCode)
+	}
+	return int(read), err
 }
 
-func (a *agent) heartbeat() (int, int, error) {
+type refused int
+
+func (code refused) Error() string { return fmt.Sprintf("status %d", int(code)) }
+
+func (a *agent) configuration() error {
+	_, err := a.ask("GET", "data/in", "", nil, time.Minute)
+	return err
+}
+
+func (a *agent) control() error {
+	_, err := a.ask("GET", "control/in", "", nil, time.Minute)
+	return err
+}
+
+func (a *agent) heartbeat() error {
 	body := []byte(`{"type":"data","message_id":"m","response_to":"","version":1,"sent":"2026-01-01T00:00:00Z",` +
 		`"directive":"heartbeat","metadata":null,"content":{"status":"up","version":"1","workloads":[]}}`)
-	return a.ask("POST", "data/"+a.name+"/out", "", body, time.Minute)
+	_, err := a.ask("POST", "data/out", "", body, time.Minute)
+	return err
+}
+
+// What an agent does, by the name under which it is counted where it fails.
+type step struct {
+	name string
+	do   func() error
+}
+
+// How often each step failed in which way.
+type failures struct {
+	lock  sync.Mutex
+	kinds map[string]int
+}
+
+func (f *failures) count(phase, what string, err error) {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner // what is around it names the ports, which differ
+	}
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.kinds[phase+": "+what+": "+err.Error()]++
+}
+
+func (f *failures) taken() map[string]int {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	found := f.kinds
+	f.kinds = map[string]int{}
+	return found
 }
 
 type fleet struct {
@@ -84,10 +140,10 @@ type fleet struct {
 	last   atomic.Int64
 	heard  atomic.Int64
 	bytes  atomic.Int64
+	failed failures
 }
 
-func (f *fleet) each(from, to int, do func(*agent) error) int64 {
-	var failed atomic.Int64
+func (f *fleet) each(from, to int, do func(*agent)) {
 	var group sync.WaitGroup
 	slots := make(chan struct{}, 64)
 	for _, one := range f.agents[from:to] {
@@ -95,41 +151,79 @@ func (f *fleet) each(from, to int, do func(*agent) error) int64 {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			if do(one) != nil {
-				failed.Add(1)
-			}
+			do(one)
 			<-slots
 		}()
 	}
 	group.Wait()
-	return failed.Load()
+}
+
+func (f *fleet) dial(phase string, a *agent) bool {
+	err := a.dial(f.server)
+	if err != nil {
+		a.conn = nil
+		f.failed.count(phase, "handshake", err)
+	}
+	return err == nil
 }
 
 func (f *fleet) connect(from, to int) map[string]any {
+	var connected atomic.Int64
 	begun := time.Now()
-	failed := f.each(from, to, func(a *agent) error { return a.dial(f.server) })
-	return map[string]any{"connected": int64(to-from) - failed, "failed": failed, "seconds": time.Since(begun).Seconds()}
+	f.each(from, to, func(a *agent) {
+		if f.dial("connect", a) {
+			connected.Add(1)
+		}
+	})
+	return map[string]any{"connected": connected.Load(), "seconds": time.Since(begun).Seconds()}
 }
 
 func (f *fleet) greet(from, to int) map[string]any {
-	failed := f.each(from, to, func(a *agent) error {
-		if a.conn == nil {
-			return nil
+	f.each(from, to, func(a *agent) {
+		if a.conn != nil {
+			f.follow("greet", a, step{"configuration", a.configuration}, step{"heartbeat", a.heartbeat})
 		}
-		if _, _, err := a.ask("GET", "data/"+a.name+"/in", "", nil, time.Minute); err != nil {
-			return err
-		}
-		_, _, err := a.heartbeat()
-		return err
 	})
-	return map[string]any{"failed": failed}
+	return map[string]any{}
+}
+
+func (f *fleet) keep(from, to int) map[string]any {
+	f.each(from, to, func(a *agent) {
+		if a.conn != nil && time.Since(a.asked) > silence {
+			f.follow("keep", a, step{"configuration", a.configuration})
+		}
+	})
+	return map[string]any{}
+}
+
+// How long each of these steps took that did not fail; after one that did, the agent connects again.
+func (f *fleet) follow(phase string, a *agent, steps ...step) []float64 {
+	var times []float64
+	for _, each := range steps {
+		asked := time.Now()
+		err := each.do()
+		if err == nil {
+			times = append(times, time.Since(asked).Seconds())
+			continue
+		}
+		f.failed.count(phase, each.name, err)
+		var code refused
+		if errors.As(err, &code) {
+			continue
+		}
+		a.conn.Close()
+		if !f.dial(phase, a) {
+			break
+		}
+	}
+	return times
 }
 
 func (f *fleet) load(seconds, interval float64) map[string]any {
 	var group sync.WaitGroup
 	var lock sync.Mutex
 	var times []float64
-	var errors, heartbeats atomic.Int64
+	var heartbeats atomic.Int64
 	before := used()
 	begun := time.Now()
 	end := begun.Add(time.Duration(seconds * float64(time.Second)))
@@ -144,31 +238,15 @@ func (f *fleet) load(seconds, interval float64) map[string]any {
 			next := begun.Add(time.Duration(share * interval * float64(time.Second)))
 			beat := begun.Add(time.Duration(share * 60 * float64(time.Second)))
 			var own []float64
-			for next.Before(end) {
+			for next.Before(end) && one.conn != nil {
 				time.Sleep(time.Until(next))
-				orders := []func() (int, int, error){
-					func() (int, int, error) { return one.ask("GET", "data/"+one.name+"/in", "", nil, time.Minute) },
-					func() (int, int, error) { return one.ask("GET", "control/"+one.name+"/in", "", nil, time.Minute) },
-				}
+				steps := []step{{"configuration", one.configuration}, {"control", one.control}}
 				if !time.Now().Before(beat) {
 					beat = beat.Add(time.Minute)
 					heartbeats.Add(1)
-					orders = append(orders, one.heartbeat)
+					steps = append(steps, step{"heartbeat", one.heartbeat})
 				}
-				for _, order := range orders {
-					asked := time.Now()
-					code, _, err := order()
-					if err != nil || code >= 400 {
-						errors.Add(1)
-						if err != nil {
-							if one.dial(f.server) != nil {
-								return
-							}
-						}
-						continue
-					}
-					own = append(own, time.Since(asked).Seconds())
-				}
+				own = append(own, f.follow("load", one, steps...)...)
 				next = next.Add(time.Duration(interval * float64(time.Second)))
 			}
 			lock.Lock()
@@ -179,8 +257,8 @@ func (f *fleet) load(seconds, interval float64) map[string]any {
 	group.Wait()
 	took := time.Since(begun).Seconds()
 	sort.Float64s(times)
-	result := map[string]any{"requests": len(times), "errors": errors.Load(), "heartbeats": heartbeats.Load(),
-		"seconds": took, "cpu": used() - before}
+	result := map[string]any{"requests": len(times), "heartbeats": heartbeats.Load(), "seconds": took,
+		"cpu": used() - before}
 	if len(times) > 0 {
 		result["p50"], result["p99"] = times[len(times)/2], times[len(times)*99/100]
 	}
@@ -198,12 +276,14 @@ func (f *fleet) wait() map[string]any {
 		go func() {
 			headers := "If-None-Match: " + one.etag + "\r\nPrefer: wait=300\r\n"
 			sent.Done()
-			code, read, err := one.ask("GET", "data/"+one.name+"/in", headers, nil, 6*time.Minute)
-			if err == nil && code == 200 {
-				f.bytes.Store(int64(read))
-				f.last.Store(max(f.last.Load(), time.Now().UnixNano()))
-				f.heard.Add(1)
+			read, err := one.ask("GET", "data/in", headers, nil, 6*time.Minute)
+			if err != nil {
+				f.failed.count("wait", "news", err)
+				return
 			}
+			f.bytes.Store(int64(read))
+			f.last.Store(max(f.last.Load(), time.Now().UnixNano()))
+			f.heard.Add(1)
 		}()
 	}
 	sent.Wait()
@@ -231,7 +311,7 @@ func read(dir, server string) (*fleet, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
-	found := &fleet{server: server}
+	found := &fleet{server: server, failed: failures{kinds: map[string]int{}}}
 	for block, rest := pem.Decode(all); block != nil; block, rest = pem.Decode(rest) {
 		pair, err := tls.X509KeyPair(pem.EncodeToMemory(block), key)
 		if err != nil {
@@ -270,21 +350,26 @@ func main() {
 	out := json.NewEncoder(os.Stdout)
 	for orders.Scan() {
 		words := strings.Fields(orders.Text())
+		var came map[string]any
 		switch words[0] {
 		case "connect":
-			out.Encode(all.connect(number(words[1]), number(words[2])))
+			came = all.connect(number(words[1]), number(words[2]))
 		case "greet":
-			out.Encode(all.greet(number(words[1]), number(words[2])))
+			came = all.greet(number(words[1]), number(words[2]))
+		case "keep":
+			came = all.keep(number(words[1]), number(words[2]))
 		case "load":
 			seconds, _ := strconv.ParseFloat(words[1], 64)
 			interval, _ := strconv.ParseFloat(words[2], 64)
-			out.Encode(all.load(seconds, interval))
+			came = all.load(seconds, interval)
 		case "wait":
-			out.Encode(all.wait())
+			came = all.wait()
 		case "heard":
-			out.Encode(map[string]any{"heard": all.heard.Load(), "last": float64(all.last.Load()) / 1e9, "bytes": all.bytes.Load()})
+			came = map[string]any{"heard": all.heard.Load(), "last": float64(all.last.Load()) / 1e9, "bytes": all.bytes.Load()}
 		case "end":
 			return
 		}
+		came["failures"] = all.failed.taken()
+		out.Encode(came)
 	}
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from edgewright.api.edgedevice import KEY_ANNOTATION, EdgeDevice
+from edgewright.api.edgedevice import KEY_ANNOTATION, REGISTERED, EdgeDevice
 from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest, EdgeDeviceSignedRequestSpec
 from edgewright.runtime.objects import ObjectMeta
 
@@ -23,8 +23,9 @@ DECOMMISSIONED: Final[dict[str, Any]] = {
 
 
 def without_device(device: EdgeDevice) -> bool:
-    """Whether no machine stands behind an EdgeDevice: none has used a certificate for it. Then nothing is recorded."""
-    return not device.metadata.annotations.get(KEY_ANNOTATION)
+    """Whether no machine stands behind an EdgeDevice: none was given a certificate for it. Then nothing is recorded."""
+    registered = any(each.type == REGISTERED and each.status == "True" for each in device.status.conditions)
+    return not (registered or device.metadata.annotations.get(KEY_ANNOTATION))
 
 
 def tombstone_of(device: EdgeDevice, namespace: str) -> EdgeDeviceSignedRequest:

@@ -107,7 +107,7 @@ class Gateway:
             access=self.access,
             recorder=self.manager.recorder,
             metrics=GatewayMetrics(
-                self.manager.metrics.registry,
+                self.manager.metrics,
                 connections=lambda: 0 if self._listener is None else self._listener.connections,
                 waiting=lambda: configurations.waiting,
                 ends=self.certificates.ends,

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from edgewright.runtime.metrics import Metrics
+from edgewright.runtime.objects import Key
 
 DECLARED: Final = (
     (
@@ -44,6 +47,7 @@ DECLARED: Final = (
     ),
 )
 """All of them, in the order in which they are documented."""
+_HEARTBEATS: Final = "flotta_api_edge_devices_heartbeat"
 
 
 class GatewayMetrics:
@@ -51,21 +55,24 @@ class GatewayMetrics:
 
     def __init__(
         self,
-        registry: CollectorRegistry,
+        metrics: Metrics,
         *,
         connections: Callable[[], int] = lambda: 0,
         waiting: Callable[[], int] = lambda: 0,
         ends: Callable[[], Mapping[str, datetime]] = dict,
     ) -> None:
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"flotta_api_edge_devices_{name}", text, labels, registry=registry)
+        registry = metrics.registry
+
+        def counter(name: str, text: str) -> Counter:
+            return Counter(f"flotta_api_edge_devices_{name}", text, registry=registry)
 
         self.registered = counter("successful_registration", "Registrations that were answered with a certificate.")
         self.not_registered = counter("failed_registration", "Registrations that were refused.")
         self.unregistered = counter("unregistration", "Devices that were told to disconnect.")
         self.not_authenticated = counter("failed_authentication", "Requests without a certificate that is valid now.")
         self.invalid_owner = counter("invalid_owner", "Requests for another device than the certificate's.")
-        self.heartbeats = counter("heartbeat", "Heartbeats.", "deviceID", "deviceNamespace")
+        self.heartbeats = Heartbeats()
+        metrics.add_text(self.heartbeats.text)
         self.polls = Counter(
             "edgewright_gateway_long_polls", "Questions for a configuration that may wait for news.", registry=registry
         )
@@ -81,6 +88,29 @@ class GatewayMetrics:
         if counter is None:
             counter = self._by_code[code] = self.answers.labels(str(code))
         counter.inc()
+
+
+class Heartbeats:
+    """The heartbeats of each device, which writes its part of the page itself.
+
+    The registry needs a second for ten thousand devices, in which the gateway would answer none of them.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[Key, int] = {}
+        self._lines: dict[Key, str] = {}
+
+    def count(self, device: Key) -> None:
+        """Counts one of this device, whose name and namespace are Kubernetes' and need no escaping."""
+        if device not in self._counts:
+            labels = f'deviceID="{device.name}",deviceNamespace="{device.namespace}"'
+            self._lines[device] = f"{_HEARTBEATS}_total{{{labels}}} "
+        self._counts[device] = self._counts.get(device, 0) + 1
+
+    def text(self) -> str:
+        """The family in Prometheus' text format."""
+        lines = [f"{self._lines[device]}{count}.0\n" for device, count in self._counts.items()]
+        return "".join((f"# HELP {_HEARTBEATS}_total Heartbeats.\n# TYPE {_HEARTBEATS}_total counter\n", *lines))
 
 
 class _Now(Collector):

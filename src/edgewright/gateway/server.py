@@ -309,7 +309,7 @@ class Server:
     async def _heartbeat(self, device: EdgeDevice, caller: Caller, message: Message) -> Answer:
         heartbeat = _content(message, Heartbeat)
         limits = self._settings.limits
-        self._metrics.heartbeats.labels(device.metadata.name, device.metadata.namespace).inc()
+        self._metrics.heartbeats.count(device.key)
         self._heard.note(device.key)
         for event in (heartbeat.events or ())[: limits.events]:
             kind = "Warning" if event.type == "warn" else "Normal"

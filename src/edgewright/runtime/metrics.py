@@ -97,6 +97,7 @@ class Metrics:
         self._queues: dict[str, QueueMetrics] = {}
         self._caches: dict[str, CacheMetrics] = {}
         self._requests: dict[tuple[int | str, str, str], Callable[[], None]] = {}
+        self._written: list[Callable[[], str]] = []
 
     def for_controller(self, name: str) -> ControllerMetrics:
         """The part that belongs to one controller; the same one for the same name."""
@@ -131,9 +132,13 @@ class Metrics:
         """Count one Event that was given up, and why."""
         self.events_dropped_total.labels(reason).inc()
 
+    def add_text(self, written: Callable[[], str]) -> None:
+        """Adds a family that writes its own lines at each scrape: for one so long that the registry takes too long."""
+        self._written.append(written)
+
     def render(self) -> bytes:
         """The page for Prometheus, to be sent as `CONTENT_TYPE`."""
-        return generate_latest(self.registry)
+        return b"".join([generate_latest(self.registry), *(each().encode() for each in self._written)])
 
 
 class ControllerMetrics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ import pytest
 
 from edgewright.agent import Agent, load
 from edgewright.api.edge_protocol import DeviceConfigurationMessage, S3Configuration
-from edgewright.runtime.clock import SystemClock
+from edgewright.runtime.clock import Clock, SystemClock
 from edgewright.runtime.tls import ConfigError
 from tests.edge.stub_gateway import Seen, StubGateway
 from tests.edge.support import configuration, workload
@@ -46,9 +46,11 @@ class Stage:
     def seen(self) -> Seen:
         return self.gateway.devices[ID]
 
-    def start(self) -> Agent:
+    def start(self, clock: Clock | None = None) -> Agent:
         """Starts an agent, as after a boot."""
-        agent = Agent(load(self.config), clock=HastyClock(), firewall=self.firewall, bucket=lambda _: self.bucket)
+        agent = Agent(
+            load(self.config), clock=clock or HastyClock(), firewall=self.firewall, bucket=lambda _: self.bucket
+        )
         self.task = asyncio.create_task(agent.run())
         return agent
 
@@ -341,3 +343,29 @@ async def test_a_second_agent_on_the_same_directory_does_not_start(tmp_path: Pat
         await on.until(lambda: on.seen.heartbeats, "a heartbeat")
         with pytest.raises(ConfigError, match="in use by another agent"):
             await Agent(load(on.config)).run()
+
+
+class JumpingClock(HastyClock):
+    """A clock whose wall time can be set; what has elapsed goes on evenly."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+async def test_a_clock_that_jumps_neither_stops_the_agent_nor_changes_its_workloads(tmp_path: Path) -> None:
+    async with stage(tmp_path) as on:
+        on.gateway.serve(ID, configuration(workload(), device=ID))
+        clock = JumpingClock()
+        on.start(clock)
+        await on.until(lambda: on.seen.statuses == {"nginx": "Running"}, "it runs")
+        for days in (400, -20_000, 0):  # far beyond its certificate, long before 1970's end, and right again
+            clock.ahead = timedelta(days=days)
+            heard, polls = len(on.seen.heartbeats), on.seen.unchanged
+            await on.until(lambda heard=heard: len(on.seen.heartbeats) > heard + 2, "heartbeats go on")
+            await on.until(lambda polls=polls: on.seen.unchanged > polls + 2, "polls go on")
+            assert on.seen.statuses == {"nginx": "Running"}
+        assert on.podman.asked.count("POST play/kube") == 1, "its workload was never started again"
+        assert len(on.seen.registrations) <= 3, "a renewal before its time, and no busy loop"

@@ -7,7 +7,9 @@ import socket
 from pathlib import Path
 
 import aiohttp
+import pytest
 
+from edgewright.api.edge_protocol import PREFIX
 from edgewright.gateway.settings import Limits
 from tests.harness.waiting import wait_until_async
 from tests.unit.gateway.stage import devices_of
@@ -78,3 +80,53 @@ async def test_connections_that_say_nothing_keep_no_device_out(tmp_path: Path) -
                 return False
 
         await wait_until_async(served, what="the device is served")
+
+
+async def test_a_connection_that_is_idle_is_closed_and_one_that_waits_for_news_is_not(tmp_path: Path) -> None:
+    async with staged(tmp_path, limits=Limits(idle_seconds=0.5)) as stage:
+        await stage.device.register()
+        await stage.device.heartbeat()
+        tag = (await stage.device.configuration()).headers["Etag"]
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port, ssl=stage.device.tls())
+        head = f"GET {PREFIX}/data/{stage.device.name}/in HTTP/1.1\r\nHost: a\r\nIf-None-Match: {tag}\r\n"
+        try:
+            writer.write(f"{head}Prefer: wait=2\r\n\r\n".encode())
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 304"), "four times as long as the limit"
+            assert await asyncio.wait_for(reader.read(), 60) == b"", "it is closed"
+        finally:
+            writer.close()
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+async def test_lines_and_headers_beyond_the_limits_are_refused_and_connections_beyond_theirs_not_taken(
+    tmp_path: Path,
+) -> None:
+    limits = Limits(line_bytes=500, header_bytes=500, headers=20, connections=3, first_request_seconds=60.0)
+    async with staged(tmp_path, limits=limits) as stage:
+        assert (await stage.device.register()).code == 200
+        assert (await stage.device.configuration()).code == 200
+        url = f"https://127.0.0.1:{stage.gateway.port}{PREFIX}/data/{stage.device.name}/in"
+        wrong: list[tuple[str, dict[str, str]]] = [
+            (f"{url}?{'x' * 600}", {}),
+            (url, {"X-Long": "x" * 600}),
+            (url, {f"X-{number}": "x" for number in range(30)}),
+        ]
+        for address, headers in wrong:
+            connector = aiohttp.TCPConnector(ssl=stage.device.tls(), force_close=True)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                answer = await session.get(address, headers=headers)
+                assert answer.status == 400
+        inside = []
+        try:
+            for _ in range(limits.connections):
+                connection = asyncio.open_connection("127.0.0.1", stage.gateway.port, ssl=stage.device.tls())
+                inside.append((await connection)[1])
+            assert stage.gateway._listener is not None
+            listener = stage.gateway._listener
+            await wait_until_async(lambda: listener.connections == limits.connections, what="all places are taken")
+            with pytest.raises(aiohttp.ClientError):
+                await stage.device.configuration()
+        finally:
+            for each in inside:
+                each.close()
+            await asyncio.gather(*(each.wait_closed() for each in inside), return_exceptions=True)

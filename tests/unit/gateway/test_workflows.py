@@ -161,6 +161,19 @@ async def test_a_workload_that_is_deleted_is_gone_once_no_device_refers_to_it(tm
         await wait_until_async(gone, what="the workload is gone")
 
 
+async def test_a_device_that_is_deleted_as_soon_as_it_has_its_certificate_is_told_to_disconnect(tmp_path: Path) -> None:
+    async with staged(tmp_path, "one") as stage:
+        (device,) = stage.devices
+        await stage.client.of(EdgeDevice).delete(Key(NAMESPACE, "one"))
+
+        async def told() -> bool:
+            await device.configuration()
+            answer = await device.control()
+            return answer.code == 200 and bool(answer.body) and answer.body["content"]["command"] == "disconnect"
+
+        await wait_until_async(told, what="it is told to disconnect", timeout=60)
+
+
 async def test_a_device_that_is_deleted_is_told_to_remove_its_workloads_and_to_disconnect(tmp_path: Path) -> None:
     async with staged(tmp_path, settings=Settings(timing=Timing(recheck=0.2))) as stage:
         (device,) = stage.devices

@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
+from edgewright.api.edge_tombstone import without_device
 from edgewright.api.edgedevice import (
     CONFIGURED,
     DEPLOYING,
     DEVICE_FINALIZER,
     FINALIZERS,
-    KEY_ANNOTATION,
     ONLINE,
     READY,
     REGISTERED,
@@ -118,4 +118,4 @@ def held_until(device: EdgeDevice, *, grace: float) -> float | None:
     """How many seconds after its deletion was asked for the device may still be told; None where it need not be."""
     if not OURS & set(device.metadata.finalizers):
         return None
-    return grace if device.metadata.annotations.get(KEY_ANNOTATION) else 0.0
+    return 0.0 if without_device(device) else grace

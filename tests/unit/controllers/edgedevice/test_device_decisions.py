@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from edgewright.api.edge_tombstone import without_device
 from edgewright.api.edgedevice import EdgeDevice
 from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
 from edgewright.api.edgeworkload import EdgeWorkload
@@ -101,6 +102,13 @@ def test_a_device_that_never_registered_need_not_be_told(
     annotations = {"edgewright.dev/device-key": "k"} if registered else {}
     of = device(metadata={"finalizers": finalizers, "annotations": annotations})
     assert held_until(of, grace=600) == seconds
+
+
+def test_a_device_that_has_a_certificate_is_told_though_it_has_not_used_it_yet() -> None:
+    registered = {"type": "Registered", "status": "True", "reason": "CertificateIssued", "message": "it has one"}
+    of = device(metadata={"finalizers": ["device-finalizer"]}, status={"conditions": [registered]})
+    assert held_until(of, grace=600) == 600
+    assert not without_device(of)
 
 
 @pytest.mark.parametrize(
