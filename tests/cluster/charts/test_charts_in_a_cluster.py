@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,43 +96,3 @@ def test_a_restarted_operator_asks_helm_for_nothing_and_changes_nothing(
         assert {each["release"] for each in operator.said("Upgraded release")} == {"later"}
     mine = {path: version for path, version in versions().items() if not path.startswith(weaks.path(""))}
     assert mine == {path: version for path, version in before.items() if not path.startswith(weaks.path(""))}
-
-
-@pytest.mark.repeated
-def test_killed_while_helm_installs_upgrades_and_uninstalls_it_comes_to_the_same_end(
-    cluster: ControlPlane, tmp_path: Path, namespace: str
-) -> None:
-    stage = ChartStage(cluster, tmp_path)
-    weaks = stage.in_namespace(namespace)
-
-    def begun(name: str, before: list[tuple[int, str]]) -> None:
-        """Until Helm has stored that it has begun; then the operator dies, and Helm with it."""
-        wait_until(lambda: weaks.revisions(name) != before, what="Helm has begun", timeout=LIMIT, interval=0.005)
-
-    for number in range(repetition.times(1, 20)):
-        name = f"killed-{number}"
-        with stage.operator(namespace=namespace):
-            weaks.create(name, greeting="one")
-            begun(name, [])
-        with stage.operator(namespace=namespace):
-            weaks.until(name, "Ready", "True")
-            installed = weaks.revisions(name)
-            assert [status for _, status in installed].count("deployed") == 1
-            weaks.change(name, greeting="two")
-            begun(name, installed)
-        with stage.operator(namespace=namespace):
-            weaks.until_greeting(name, "two")
-            weaks.until(name, "Ready", "True")
-            upgraded = weaks.revisions(name)
-            assert [status for _, status in upgraded].count("deployed") == 1
-            cluster.request("DELETE", weaks.path(name))
-            begun(name, upgraded)
-        with stage.operator(namespace=namespace):
-            wait_until(functools.partial(_is_gone, cluster, weaks.path(name)), what=f"{name} is gone", timeout=LIMIT)
-        assert weaks.revisions(name) == []
-        assert _is_gone(cluster, f"{weaks.core}/configmaps/{name}")
-        assert _is_gone(cluster, f"{weaks.core}/services/{name}")
-
-
-def _is_gone(cluster: ControlPlane, path: str) -> bool:
-    return not cluster.exists(path)
