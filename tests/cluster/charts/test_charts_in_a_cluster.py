@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.charts.chart_stage import LIMIT, MERGE, ChartStage
+from tests.cluster.charts.chart_stage import GROUP, LIMIT, MERGE, ChartStage
 from tests.harness import ControlPlane, repetition, wait_until
 
 
@@ -33,6 +33,26 @@ def test_a_cluster_scoped_object_that_drifts_is_put_right(
     wait_until(lambda: cluster.exists(path), what="the ClusterRole is back", timeout=LIMIT)
     weaks.delete("role")
     assert not cluster.exists(path)
+
+
+def test_ready_waits_for_a_cluster_scoped_object_of_a_custom_kind(
+    cluster: ControlPlane, real: ChartStage, namespace: str
+) -> None:
+    real.serve("Part", "Cluster")
+    weaks = real.in_namespace(namespace)
+    weaks.create("whole", part=True)
+    weaks.until("whole", "Ready", "True")  # it has said nothing yet: kstatus takes that for ready
+    path = f"/apis/{GROUP}/v1alpha1/parts/{namespace}-whole/status"
+
+    def say(status: str, message: str) -> None:
+        condition = {"type": "Ready", "status": status, "message": message}
+        cluster.request("PATCH", path, {"status": {"conditions": [condition]}}, content_type=MERGE)
+
+    say("False", "it is too cold")
+    waiting = weaks.until("whole", "Ready", "Unknown", reason="DependentsNotReady")
+    assert waiting["message"] == f"Part {namespace}-whole: it is not ready: it is too cold"
+    say("True", "")
+    weaks.until("whole", "Ready", "True")
 
 
 def test_the_replicas_of_an_autoscaler_are_left_alone(cluster: ControlPlane, real: ChartStage, namespace: str) -> None:
