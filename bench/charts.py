@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import drive
+from bench.peers import build
 from edgewright.controllers.chart.helm import UNLIMITED
 from edgewright.controllers.chart.helm_program import WORKERS
 from tests.cluster.charts.chart_stage import CHART, ChartStage, Operator, Weaks
@@ -62,12 +61,6 @@ def states(weaks: Weaks) -> list[str]:
         next((one["status"] for one in each.get("status", {}).get("conditions", ()) if one["type"] == "Deployed"), "")
         for each in found
     ]
-
-
-@contextmanager
-def namespace(plane: ControlPlane, name: str) -> Iterator[str]:
-    """A namespace of its own for a peer."""
-    yield plane.create_namespace(name)
 
 
 def of_operator(stage: ChartStage, where: str, count: int) -> dict[str, float]:
@@ -122,32 +115,30 @@ def versions(weaks: Weaks) -> dict[str, str]:
     }
 
 
-def of_helm(program: str, plane: ControlPlane, where: str, count: int) -> dict[str, float]:
+def of_helm(program: Path, plane: ControlPlane, where: str, count: int) -> dict[str, float]:
     """The helm program, one release after the other."""
-    began = time.monotonic()
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     for number in range(count):
         subprocess.run(
-            [program, "install", f"bench-{number}", str(CHART), "-n", where, "--kubeconfig", str(plane.kubeconfig)],
+            [program, "install", f"bench-{number}", CHART, "-n", where, "--kubeconfig", plane.kubeconfig],
             check=True,
             capture_output=True,
             timeout=_PATIENCE,
         )
-    return {"seconds": time.monotonic() - began, "cpu": 0.0}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": time.monotonic() - began, "cpu": cpu}
 
 
 def summarise(found: dict[str, dict[str, float]], count: int) -> drive.Outcome:
     """The numbers, with the goals."""
     outcome = drive.Outcome("charts", columns=["peer", "seconds", "releases/s", "CPU seconds"])
     for name, run in found.items():
-        told = f"{run['cpu']:.1f}" if run["cpu"] else ""
-        outcome.rows.append([name, f"{run['seconds']:.1f}", f"{count / run['seconds']:.1f}", told])
-    ours = found[OURS]
-    if HELM in found:
-        outcome.add("helm program / ours, seconds", found[HELM]["seconds"] / ours["seconds"], ">=1.5")
-    else:
-        outcome.notes.append(
-            "The helm program (helm.sh/helm/v4/cmd/helm, 4.3.1) was not found: install it, or name it in $HELM."
+        outcome.rows.append(
+            [name, f"{run['seconds']:.1f}", f"{count / run['seconds']:.1f}", f"{run['cpu']:.1f}"],
         )
+    ours = found[OURS]
+    outcome.add("helm program / ours, seconds", found[HELM]["seconds"] / ours["seconds"], ">=1.5")
     outcome.add("ours / bare loop, seconds", ours["seconds"] / found[BARE]["seconds"], "<=1.4")
     outcome.add("ours / bare loop, CPU", ours["cpu"] / found[BARE]["cpu"], "<=1.4")
     outcome.add("Helm's actions after a restart", ours["actions"], "<=0")
@@ -164,26 +155,22 @@ async def measure(args: Namespace) -> drive.Outcome:
 
 def _measure(args: Namespace) -> drive.Outcome:
     found: dict[str, dict[str, float]] = {}
+    program = build.helm()
     with drive.control_plane() as plane, tempfile.TemporaryDirectory() as folder:
         drive.progress(f"{args.releases} releases by a bare loop over the library")
-        with namespace(plane, "bare") as where:
-            found[BARE] = drive.run_peer(
-                [
-                    *("env", *(f"{name}={value}" for name, value in UNLIMITED.items())),
-                    *(sys.executable, "-m", "bench.peers.charts_bare", str(plane.kubeconfig), where, str(CHART)),
-                    *(str(args.releases), str(WORKERS)),
-                ],
-                timeout=_PATIENCE,
-            )
+        found[BARE] = drive.run_peer(
+            [
+                *("env", *(f"{name}={value}" for name, value in UNLIMITED.items())),
+                *(sys.executable, "-m", "bench.peers.charts_bare", str(plane.kubeconfig)),
+                *(plane.create_namespace("bare"), str(CHART), str(args.releases), str(WORKERS)),
+            ],
+            timeout=_PATIENCE,
+        )
         drive.progress(f"{args.releases} releases by the operator")
         stage = ChartStage(plane, Path(folder))
-        with namespace(plane, "ours") as where:
-            found[OURS] = of_operator(stage, where, args.releases)
-        program = os.environ.get("HELM") or shutil.which("helm")
-        if program:
-            drive.progress(f"{args.releases} releases by the helm program")
-            with namespace(plane, "helm") as where:
-                found[HELM] = of_helm(program, plane, where, args.releases)
+        found[OURS] = of_operator(stage, plane.create_namespace("ours"), args.releases)
+        drive.progress(f"{args.releases} releases by the helm program")
+        found[HELM] = of_helm(program, plane, plane.create_namespace("helm"), args.releases)
     return summarise(found, args.releases)
 
 

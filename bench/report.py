@@ -21,7 +21,10 @@ from bench.drive import meets, progress
 
 HERE = Path(__file__).resolve().parent
 
-PROGRAMS = ("reconcile", "cache", "local", "flashjob", "rollout", "minicluster", "gateway", "console", "http_clients")
+PROGRAMS = (
+    *("reconcile", "cache", "local", "flashjob", "rollout", "charts", "minicluster", "gateway", "console"),
+    "http_clients",
+)
 TARGET = HERE.parent / "docs" / "benchmarks.md"
 
 HEADER = """# Benchmarks

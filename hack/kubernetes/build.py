@@ -199,13 +199,16 @@ def build(name: str, target: Path, go: str, release: Release = RELEASES[NEWEST])
 def program_of(source: Path, *, among: str) -> Path:
     """Where the program of one of our own Go modules is, or will be: among others, by a digest of its sources."""
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum", "main.go"):
-        digest.update((source / name).read_bytes())
+    for path in (source / "go.mod", source / "go.sum", *source.glob("main.go")):
+        digest.update(path.read_bytes())
     return cache_home() / among / digest.hexdigest()[:12] / source.name
 
 
-def build_module(source: Path, *, among: str) -> Path:
-    """Builds the program of one of our own Go modules where it is missing; it appears whole or not at all."""
+def build_module(source: Path, *, among: str, package: str = ".") -> Path:
+    """Builds the program of one of our own Go modules where it is missing; it appears whole or not at all.
+
+    A module without sources of its own pins the program of another: `package` says which.
+    """
     target = program_of(source, among=among)
     if target.exists():
         return target
@@ -215,7 +218,7 @@ def build_module(source: Path, *, among: str) -> Path:
         if not target.exists():
             part = target.with_name(f".{target.name}.part")
             go = find_go()
-            command = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(part), "."]
+            command = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(part), package]
             subprocess.run(command, cwd=source, env=go_environment(go), check=True)
             part.rename(target)
     return target

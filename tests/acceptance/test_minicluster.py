@@ -575,6 +575,14 @@ def test_flux_run_removes_what_it_made_and_says_why_nothing_ran(
     assert (missing.returncode, "there is no MiniCluster nobody in namespace" in missing.stderr) == (1, True)
 
 
+def test_flux_logs_follows_to_the_end(stage: Stage, operator: subprocess.Popen[str], namespace: str) -> None:
+    stage.apply(minicluster("talks", namespace, "sh -c 'echo one; sleep 5; echo two'"))
+    until(stage, "talks", namespace, phase="Running")
+    wait_until(lambda: "one" in lead_log(stage, "talks", namespace).splitlines(), timeout=180, what="it has begun")
+    done = stage.edgewright("flux", "logs", "-f", "-n", namespace, "talks")
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["one", "two"])
+
+
 def test_flux_scale_scales_and_is_refused_with_the_rule(
     stage: Stage, operator: subprocess.Popen[str], namespace: str
 ) -> None:

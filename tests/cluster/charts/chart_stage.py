@@ -28,7 +28,7 @@ LIMIT = 180.0
 _FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def definition(kind: str) -> dict[str, Any]:
+def definition(kind: str, scope: str = "Namespaced") -> dict[str, Any]:
     """A definition as operator-sdk makes it: spec and status are free."""
     plural = f"{kind.lower()}s"
     version = {
@@ -43,7 +43,7 @@ def definition(kind: str) -> dict[str, Any]:
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
+        "spec": {"group": GROUP, "names": names, "scope": scope, "versions": [version]},
     }
 
 
@@ -69,11 +69,15 @@ class ChartStage:
         ]
         (folder / "watches.yaml").write_text(json.dumps(entries))
         for kind in ("Weak", "Heavy"):
-            name = definition(kind)["metadata"]["name"]
-            if not server.exists(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"):
-                server.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(kind))
-            path = f"/apis/{GROUP}/v1alpha1/{kind.lower()}s"
-            wait_until(functools.partial(server.exists, path), what=f"{kind} is served", timeout=LIMIT)
+            self.serve(kind)
+
+    def serve(self, kind: str, scope: str = "Namespaced") -> None:
+        """Has the API server serve a kind."""
+        wanted, path = definition(kind, scope), "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        if not self.server.exists(f"{path}/{wanted['metadata']['name']}"):
+            self.server.request("POST", path, wanted)
+        objects = f"/apis/{GROUP}/v1alpha1/{kind.lower()}s"
+        wait_until(functools.partial(self.server.exists, objects), what=f"{kind} is served", timeout=LIMIT)
 
     @contextmanager
     def operator(self, *arguments: str, namespace: str = "", name: str = "operator") -> Iterator[Operator]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.charts.chart_stage import LIMIT, MERGE, ChartStage
+from tests.cluster.charts.chart_stage import GROUP, LIMIT, MERGE, ChartStage
 from tests.harness import ControlPlane, repetition, wait_until
 
 
@@ -34,6 +33,26 @@ def test_a_cluster_scoped_object_that_drifts_is_put_right(
     wait_until(lambda: cluster.exists(path), what="the ClusterRole is back", timeout=LIMIT)
     weaks.delete("role")
     assert not cluster.exists(path)
+
+
+def test_ready_waits_for_a_cluster_scoped_object_of_a_custom_kind(
+    cluster: ControlPlane, real: ChartStage, namespace: str
+) -> None:
+    real.serve("Part", "Cluster")
+    weaks = real.in_namespace(namespace)
+    weaks.create("whole", part=True)
+    weaks.until("whole", "Ready", "True")  # it has said nothing yet: kstatus takes that for ready
+    path = f"/apis/{GROUP}/v1alpha1/parts/{namespace}-whole/status"
+
+    def say(status: str, message: str) -> None:
+        condition = {"type": "Ready", "status": status, "message": message}
+        cluster.request("PATCH", path, {"status": {"conditions": [condition]}}, content_type=MERGE)
+
+    say("False", "it is too cold")
+    waiting = weaks.until("whole", "Ready", "Unknown", reason="DependentsNotReady")
+    assert waiting["message"] == f"Part {namespace}-whole: it is not ready: it is too cold"
+    say("True", "")
+    weaks.until("whole", "Ready", "True")
 
 
 def test_the_replicas_of_an_autoscaler_are_left_alone(cluster: ControlPlane, real: ChartStage, namespace: str) -> None:
@@ -97,43 +116,3 @@ def test_a_restarted_operator_asks_helm_for_nothing_and_changes_nothing(
         assert {each["release"] for each in operator.said("Upgraded release")} == {"later"}
     mine = {path: version for path, version in versions().items() if not path.startswith(weaks.path(""))}
     assert mine == {path: version for path, version in before.items() if not path.startswith(weaks.path(""))}
-
-
-@pytest.mark.repeated
-def test_killed_while_helm_installs_upgrades_and_uninstalls_it_comes_to_the_same_end(
-    cluster: ControlPlane, tmp_path: Path, namespace: str
-) -> None:
-    stage = ChartStage(cluster, tmp_path)
-    weaks = stage.in_namespace(namespace)
-
-    def begun(name: str, before: list[tuple[int, str]]) -> None:
-        """Until Helm has stored that it has begun; then the operator dies, and Helm with it."""
-        wait_until(lambda: weaks.revisions(name) != before, what="Helm has begun", timeout=LIMIT, interval=0.005)
-
-    for number in range(repetition.times(1, 20)):
-        name = f"killed-{number}"
-        with stage.operator(namespace=namespace):
-            weaks.create(name, greeting="one")
-            begun(name, [])
-        with stage.operator(namespace=namespace):
-            weaks.until(name, "Ready", "True")
-            installed = weaks.revisions(name)
-            assert [status for _, status in installed].count("deployed") == 1
-            weaks.change(name, greeting="two")
-            begun(name, installed)
-        with stage.operator(namespace=namespace):
-            weaks.until_greeting(name, "two")
-            weaks.until(name, "Ready", "True")
-            upgraded = weaks.revisions(name)
-            assert [status for _, status in upgraded].count("deployed") == 1
-            cluster.request("DELETE", weaks.path(name))
-            begun(name, upgraded)
-        with stage.operator(namespace=namespace):
-            wait_until(functools.partial(_is_gone, cluster, weaks.path(name)), what=f"{name} is gone", timeout=LIMIT)
-        assert weaks.revisions(name) == []
-        assert _is_gone(cluster, f"{weaks.core}/configmaps/{name}")
-        assert _is_gone(cluster, f"{weaks.core}/services/{name}")
-
-
-def _is_gone(cluster: ControlPlane, path: str) -> bool:
-    return not cluster.exists(path)

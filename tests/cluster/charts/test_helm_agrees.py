@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import subprocess
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
+from bench.peers import build
 from tests.cluster.charts.chart_stage import CHART, LIMIT, ChartStage, Operator, Weaks
 from tests.harness import ApiServer, wait_until
 from tests.images.helm_actions import helm
@@ -34,25 +37,81 @@ def weaks(stage: ChartStage, operator: Operator, namespace: str) -> Weaks:
     return stage.in_namespace(namespace)
 
 
-def test_helms_list_history_and_upgrade_agree(weaks: Weaks) -> None:
-    about: dict[str, Any] = {"kubeconfig": str(weaks.server.kubeconfig), "namespace": weaks.namespace}
+class Helm(Protocol):
+    """What people do with Helm to a release."""
 
-    def history() -> list[tuple[int, str]]:
-        found = helm("history", release="agreed", **about)
-        return [(each["revision"], each["status"]) for each in found]
+    def releases(self) -> list[tuple[str, int]]:
+        """The names of releases, each with its revision."""
 
+    def history(self, release: str) -> list[tuple[int, str]]:
+        """The revisions of one, each with its status."""
+
+    def upgrade(self, release: str, **values: str) -> None:
+        """Upgrades one to these values."""
+
+
+class HelmLibrary:
+    """Helm's own actions, as a library."""
+
+    def __init__(self, weaks: Weaks) -> None:
+        self._about: dict[str, Any] = {"kubeconfig": str(weaks.server.kubeconfig), "namespace": weaks.namespace}
+
+    def releases(self) -> list[tuple[str, int]]:
+        return [(each["name"], each["revision"]) for each in helm("list", **self._about)]
+
+    def history(self, release: str) -> list[tuple[int, str]]:
+        return [(each["revision"], each["status"]) for each in helm("history", release=release, **self._about)]
+
+    def upgrade(self, release: str, **values: str) -> None:
+        helm("upgrade", release=release, chart=str(CHART), values=values, **self._about)
+
+
+class HelmProgram:
+    """The helm program, which is built once and takes minutes."""
+
+    def __init__(self, weaks: Weaks, home: Path) -> None:
+        self._program = build.helm()
+        self._about = ("--namespace", weaks.namespace, "--kubeconfig", str(weaks.server.kubeconfig), "-o", "json")
+        self._home = home
+
+    def releases(self) -> list[tuple[str, int]]:
+        return [(each["name"], int(each["revision"])) for each in self._said("list")]
+
+    def history(self, release: str) -> list[tuple[int, str]]:
+        return [(each["revision"], each["status"]) for each in self._said("history", release)]
+
+    def upgrade(self, release: str, **values: str) -> None:
+        self._said("upgrade", release, str(CHART), "-f", "-", given=json.dumps(values))
+
+    def _said(self, *arguments: str, given: str = "") -> Any:
+        done = subprocess.run(
+            [self._program, *arguments, *self._about],
+            env={"HOME": str(self._home)},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("kind", ["library", pytest.param("program", marks=pytest.mark.soak)])
+def test_helms_list_history_and_upgrade_agree(weaks: Weaks, kind: str, tmp_path: Path) -> None:
+    theirs: Helm = HelmLibrary(weaks) if kind == "library" else HelmProgram(weaks, tmp_path)
     weaks.create("agreed", greeting="one")
     weaks.until("agreed", "Ready", "True")
-    assert [(each["name"], each["revision"]) for each in helm("list", **about)] == [("agreed", 1)]
+    assert theirs.releases() == [("agreed", 1)]
     weaks.change("agreed", greeting="two")
     weaks.until("agreed", "Deployed", "True", reason="UpgradeSuccessful")
-    assert history() == [(1, "superseded"), (2, "deployed")]
+    assert theirs.history("agreed") == [(1, "superseded"), (2, "deployed")]
     # Somebody upgrades the release by hand: Helm does so over ours, and the object's values come back after it.
-    upgraded = helm("upgrade", release="agreed", chart=str(CHART), values={"greeting": "by hand"}, **about)
-    assert upgraded["revision"] == 3
+    theirs.upgrade("agreed", greeting="by hand")
+    assert weaks.stored("agreed", 3)["config"] == {"greeting": "by hand"}
     weaks.until_greeting("agreed", "two")
     wait_until(lambda: weaks.revisions("agreed")[-1] == (4, "deployed"), what="the values are back", timeout=LIMIT)
-    assert history() == [(1, "superseded"), (2, "superseded"), (3, "superseded"), (4, "deployed")]
+    assert theirs.history("agreed") == [(1, "superseded"), (2, "superseded"), (3, "superseded"), (4, "deployed")]
 
 
 def test_a_release_left_pending_after_a_crash_is_recovered(weaks: Weaks, operator: Operator) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from edgewright.cli import chart_watches, run
 from edgewright.cli.chart_options import Listening, defaults, listening, log_level
+from edgewright.runtime import config, logs
 
 PLAIN = Listening(host="127.0.0.1", metrics_port=None, health_port=9)
 
@@ -63,3 +68,49 @@ def test_levels_of_zap_are_ours(text: str | None, devel: bool, level: str) -> No
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(typer.BadParameter, match="is not debug, info, error or a number"):
         log_level("loud", devel=False)
+
+
+def test_the_command_line_of_their_deployments_is_taken_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: dict[str, Any] = {}
+
+    async def operate(*_: Any, **more: Any) -> None:
+        said.update(more)
+
+    def read(watches: Any, **more: Any) -> None:
+        said.update(watches=watches, defaults=more["defaults"]())
+
+    monkeypatch.setattr(run, "operate", operate)
+    monkeypatch.setattr(chart_watches, "read", read)
+    monkeypatch.setattr(chart_watches, "require_library", lambda: None)
+    monkeypatch.setattr(config, "load", lambda **typed: said.update(typed))
+    monkeypatch.setattr(logs, "setup", lambda **chosen: said.update(chosen))
+    assert _typed(
+        *("--watches-file=./watches.yaml", "--reconcile-period=1m0s", "--max-concurrent-reconciles=2"),
+        *("--metrics-bind-address=:8443", "--metrics-secure", "--metrics-require-rbac"),
+        *("--health-probe-bind-address=:8081", "--suppress-override-values", "--enable-http2"),
+        *("--leader-elect", "--leader-election-id=shop-operator", "--leader-election-namespace=shops"),
+        *("--zap-devel", "--zap-encoder=json", "--zap-log-level=debug", "--zap-stacktrace-level=error"),
+        "--zap-time-encoding=rfc3339",
+    ) == (0, "")
+    assert str(said["watches"]) == "watches.yaml"
+    assert said["defaults"] == defaults("1m", 2, hide_overrides=True)
+    assert said["serving"] == run.Serving(
+        host="0.0.0.0", metrics_port=8443, health_port=8081, metrics_secure=True, metrics_cert_path=None
+    )
+    assert (said["leader_elect"], said["lease_name"], said["namespace"]) == (True, "shop-operator", "shops")
+    assert said["level"] == "debug"
+    assert _typed("--metrics-addr=:8080", "--enable-leader-election") == (0, "")
+    assert (said["serving"].metrics_port, said["leader_elect"]) == (8080, True)
+
+
+def test_rights_to_read_metrics_need_tls() -> None:
+    code, words = _typed("--metrics-require-rbac")
+    assert (code, "needs --metrics-secure" in words) == (2, True)
+
+
+def _typed(*arguments: str) -> tuple[int, str]:
+    """How `edgewright run` with these arguments ends, and what it says."""
+    app = typer.Typer()
+    app.command()(run.run)
+    done = CliRunner().invoke(app, arguments)
+    return done.exit_code, done.output

@@ -24,7 +24,7 @@ from edgewright.controllers.chart.manifests import (
     Part,
     as_applied,
 )
-from edgewright.controllers.chart.objects import ChartObject, Dependent, Workload, dependent_kind
+from edgewright.controllers.chart.objects import ChartObject, Dependent, Reporting, Workload, dependent_kind
 from edgewright.controllers.chart.policy import Policy
 from edgewright.runtime import logs
 from edgewright.runtime.cache import Cache, Change
@@ -265,7 +265,7 @@ class Dependents:
     def _watch(self, kind: Kind) -> Cache[Dependent]:
         cache = self._caches.get(kind)
         if cache is None:
-            resource = dependent_kind(kind, workload=readiness.has_rule(kind.group, kind.kind))
+            resource = dependent_kind(kind, _base(kind))
             cache = self._caches[kind] = Cache(
                 self._client.of(resource),
                 namespaces=self._namespaces if kind.namespaced else ("",),
@@ -341,12 +341,18 @@ def _judged_by(policy: Policy) -> Policy:
     return Policy(drift=policy.drift, ignored=policy.ignored)
 
 
+def _base(kind: Kind) -> type[Dependent]:
+    """What is kept of objects of a kind: no more than says whether they are ready."""
+    if readiness.has_rule(kind.group, kind.kind):
+        return Workload
+    return Reporting if readiness.is_custom(kind.group) else Dependent
+
+
 def _problem(kind: Kind, seen: Dependent) -> str | None:
-    if not isinstance(seen, Workload):
+    if not isinstance(seen, Reporting):
         return None
-    return readiness.problem(
-        kind.group, kind.kind, generation=seen.metadata.generation, spec=seen.spec, status=seen.status
-    )
+    spec = seen.spec if isinstance(seen, Workload) else None
+    return readiness.problem(kind.group, kind.kind, generation=seen.metadata.generation, spec=spec, status=seen.status)
 
 
 def _problem_of(kind: Kind, live: RawObject) -> str | None:

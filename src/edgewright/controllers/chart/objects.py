@@ -54,11 +54,17 @@ class Dependent(Resource, frozen=True, kw_only=True):
     """An object that belongs to a release, of a kind that is ready as soon as it is there."""
 
 
-class Workload(Dependent, frozen=True, kw_only=True):
+class Reporting(Dependent, frozen=True, kw_only=True):
+    """An object that belongs to a release, of a kind whose status says whether it is ready."""
+
+    status: Any = None
+    """An object in all but the oddest of custom kinds."""
+
+
+class Workload(Reporting, frozen=True, kw_only=True):
     """An object that belongs to a release, of a kind whose spec and status say whether it is ready."""
 
-    spec: dict[str, Any] | None = None
-    status: dict[str, Any] | None = None
+    spec: Any = None
 
 
 def chart_kind(kind: Kind) -> type[ChartObject]:
@@ -66,9 +72,9 @@ def chart_kind(kind: Kind) -> type[ChartObject]:
     return cast(type[ChartObject], _made(ChartObject, kind))
 
 
-def dependent_kind(kind: Kind, *, workload: bool) -> type[Dependent]:
+def dependent_kind(kind: Kind, base: type[Dependent]) -> type[Dependent]:
     """The struct of a kind in a release."""
-    return cast(type[Dependent], _made(Workload if workload else Dependent, kind))
+    return cast(type[Dependent], _made(base, kind))
 
 
 def _made(base: type[Resource], kind: Kind) -> type[Any]:

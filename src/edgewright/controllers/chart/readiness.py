@@ -1,6 +1,7 @@
 """Whether an object of a release is ready: pure functions on its spec and status, by the rules that kstatus has.
 
-`dependents` asks for each object of a kind in `RULES`; any other kind is ready as soon as it is there.
+`dependents` asks for each object. Kinds in `RULES` have one of their own, custom kinds tell it by their conditions, and
+any other kind is ready as soon as it is there.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ Rule: TypeAlias = Callable[[Fields, Fields], str | None]
 """From spec and status to what is missing; None where nothing is."""
 
 
-def problem(group: str, kind: str, *, generation: int, spec: Fields | None, status: Fields | None) -> str | None:
+def problem(group: str, kind: str, *, generation: int, spec: Any, status: Any) -> str | None:
     """Why an object is not ready; None where it is."""
-    rule = RULES.get((group, kind))
+    rule = RULES.get((group, kind)) or (_by_conditions if is_custom(group) else None)
     if rule is None:
         return None
-    spec, status = spec or {}, status or {}
+    # What a custom kind has there is its own business.
+    spec, status = (each if isinstance(each, dict) else {} for each in (spec, status))
     if _number(status, "observedGeneration", generation) < generation:
         return "its last change has not been observed yet"
     return rule(spec, status)
@@ -29,11 +31,36 @@ def has_rule(group: str, kind: str) -> bool:
     return (group, kind) in RULES
 
 
+def is_custom(group: str) -> bool:
+    """Whether kinds of this group are others' than Kubernetes' own: their conditions say how they are."""
+    return "." in group and not group.endswith(".k8s.io")
+
+
+def _by_conditions(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
+    found = _conditions(status)
+    for type_, words in (("Stalled", "it is stalled"), ("Reconciling", "it is reconciling")):
+        if found.get(type_, {}).get("status") == "True":
+            return f"{words}: {_why(found[type_])}"
+    if found.get("Ready", {}).get("status", "True") != "True":
+        return f"it is not ready: {_why(found['Ready'])}"
+    return None
+
+
+def _definition(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
+    found = _conditions(status)
+    if found.get("NamesAccepted", {}).get("status") == "False":
+        return f"its names are not accepted: {_why(found['NamesAccepted'])}"
+    return None if found.get("Established", {}).get("status") == "True" else "it is not established yet"
+
+
+def _observed(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
+    return None
+
+
 def _deployment(spec: Fields, status: Fields) -> str | None:
     wanted = _number(spec, "replicas", 1)
-    for each in status.get("conditions") or ():
-        if each.get("type") == "Progressing" and each.get("reason") == "ProgressDeadlineExceeded":
-            return "its progress deadline is exceeded"
+    if _conditions(status).get("Progressing", {}).get("reason") == "ProgressDeadlineExceeded":
+        return "its progress deadline is exceeded"
     updated, available = _number(status, "updatedReplicas"), _number(status, "availableReplicas")
     if updated < wanted:
         return f"{updated} of {wanted} replicas are updated"
@@ -63,14 +90,14 @@ def _daemon_set(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - t
 
 
 def _job(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    for each in status.get("conditions") or ():
-        if each.get("type") == "Failed" and each.get("status") == "True":
-            return f"it failed: {each.get('message') or each.get('reason') or 'no reason given'}"
+    failed = _conditions(status).get("Failed", {})
+    if failed.get("status") == "True":
+        return f"it failed: {_why(failed)}"
     return None  # kstatus: a Job that runs is as it is meant to be
 
 
 def _pod(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ())
+    ready = _conditions(status).get("Ready", {}).get("status") == "True"
     return None if ready or status.get("phase") == "Succeeded" else f"it is {status.get('phase') or 'Pending'}"
 
 
@@ -82,6 +109,17 @@ def _service(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the 
     if spec.get("type") == "LoadBalancer" and not spec.get("clusterIP"):
         return "it has no address yet"
     return None
+
+
+def _conditions(status: Fields) -> dict[str, Fields]:
+    """The conditions by their types; what is none is left out."""
+    found = status.get("conditions")
+    listed = found if isinstance(found, list) else []
+    return {str(each.get("type")): each for each in listed if isinstance(each, dict)}
+
+
+def _why(condition: Fields) -> str:
+    return str(condition.get("message") or condition.get("reason") or "no reason given")
 
 
 def _number(fields: Fields, name: str, default: int = 0) -> int:
@@ -98,5 +136,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Pod"): _pod,
     ("", "PersistentVolumeClaim"): _claim,
     ("", "Service"): _service,
+    ("policy", "PodDisruptionBudget"): _observed,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
 }
 """By group and kind."""

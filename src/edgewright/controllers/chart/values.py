@@ -136,7 +136,7 @@ class Sources:
     def _watch(self, kind: SourceKind, namespace: str) -> None:
         if (kind, namespace) in self._caches:
             return
-        resource = dependent_kind(KINDS[kind], workload=False)
+        resource = dependent_kind(KINDS[kind], Dependent)
         cache = Cache(self._client.of(resource), namespaces=(namespace,), optional=True, clock=self._clock)
         self._caches[kind, namespace] = cache
 

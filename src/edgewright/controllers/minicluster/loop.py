@@ -7,6 +7,7 @@ read through ledgers, so that a cache that is behind makes nothing twice; what o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
@@ -93,6 +94,7 @@ class MiniClusters:
         self._recorder = manager.recorder
         self._clock = clock
         self._recheck = settings.timing.recheck
+        self._making_service = asyncio.Lock()
         self._secrets = CertificateSecrets(manager.client, clock, every=settings.timing.recheck)
         self.fluxes = Ledger(manager.cache(Flux))
         self.setups = Ledger(manager.cache(FluxSetup))
@@ -231,6 +233,18 @@ class MiniClusters:
                 _log.info("deleted", object=f"{obj.kind.kind} {obj.metadata.name}")
 
     async def _create(self, action: Create, cluster: Cluster, owner: OwnerReference) -> None:
+        if action.kind != Service.kind:
+            await self._make(action, cluster, owner)
+            return
+        # Mini-clusters that start together see no Service: the first makes it, and the others join what it made.
+        async with self._making_service:
+            there = self.services.get(Key(cluster.namespace, action.body["metadata"]["name"]))
+            if there is not None and _may_share(there, cluster) and not _belongs(there, owner):
+                await self._join(there, owner)
+            else:
+                await self._make(action, cluster, owner)
+
+    async def _make(self, action: Create, cluster: Cluster, owner: OwnerReference) -> None:
         resource = _TYPES[action.kind.kind]
         api = self._client.raw(action.kind)
         key = Key(action.body["metadata"]["namespace"], action.body["metadata"]["name"])

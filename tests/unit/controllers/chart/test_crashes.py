@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,14 @@ from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Key
-from tests.harness import repetition
 from tests.unit.controllers.chart.stage import SHOP, Stage, staged
 from tests.unit.controllers.flashjob.harness import Mortal
 from tests.unit.runtime.fakeserver import running
 
 A = Key("default", "a")
-_PATIENCE = 30.0
+_PATIENCE = 60.0
+_FEWEST = 3
+"""An install has its finalizer, the owner's marks and a status."""
 
 
 async def dies(stage: Stage, at: int, *, after: bool) -> bool:
@@ -51,27 +53,30 @@ async def _settled(stage: Stage) -> None:
     await stage.until_condition("Ready", "True")
 
 
-@pytest.mark.repeated
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_an_operator_that_dies_at_each_write_comes_to_the_same_end(tmp_path: Path, after: bool) -> None:
-    for at in range(1, repetition.times(5, 12)):
+    """Helm's own writes are not among them: with those it is killed on the real API server."""
+    for at in count(1):
         async with staged(tmp_path / str(at)) as stage:
             await stage.create(greeting="one")
-            await dies(stage, at, after=after)
+            died = await dies(stage, at, after=after)
             async with stage.operating():
                 await stage.until_condition("Ready", "True")
                 await stage.until_greeting("one")
             assert (await stage.statuses())[-1] == "deployed"
             assert (await stage.statuses()).count("deployed") == 1
             await stage.change(greeting="two")
-            await dies(stage, at, after=after)
+            died |= await dies(stage, at, after=after)
             async with stage.operating():
                 await stage.until_greeting("two")
                 await stage.until_condition("Ready", "True")
             assert (await stage.statuses()).count("deployed") == 1
             await stage.shops.delete(A)
-            await dies(stage, at, after=after)
+            died |= await dies(stage, at, after=after)
             async with stage.operating():
                 await stage.until_gone()
             assert await stage.statuses() == []
             assert await stage.greeting() is None
+        if not died:
+            break
+    assert at > _FEWEST

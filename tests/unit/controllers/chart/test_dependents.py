@@ -153,6 +153,6 @@ def test_a_signature_follows_everything_but_the_status() -> None:
 
 
 def test_an_object_without_helms_marks_belongs_to_no_release() -> None:
-    kind = dependent_kind(CONFIG_MAP, workload=False)
+    kind = dependent_kind(CONFIG_MAP, Dependent)
     assert release_of(kind()) is None
     assert isinstance(kind(), Dependent)

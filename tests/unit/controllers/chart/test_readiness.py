@@ -10,6 +10,12 @@ from edgewright.controllers.chart.readiness import has_rule, problem
 
 FAILED_JOB = {"conditions": [{"type": "Failed", "status": "True", "message": "too often"}]}
 LATE = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
+STALLED = {"conditions": [{"type": "Stalled", "status": "True", "reason": "NoRights"}]}
+RECONCILING = {"conditions": [{"type": "Reconciling", "status": "True", "message": "3 of 4"}]}
+NOT_READY = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
+ESTABLISHED = {"conditions": [{"type": "Established", "status": "True"}]}
+CLASH = {"conditions": [{"type": "NamesAccepted", "status": "False", "message": "taken"}]}
+DEFINITION = "apiextensions.k8s.io/CustomResourceDefinition"
 READY_POD = {"conditions": [{"type": "Ready", "status": "True"}]}
 
 
@@ -50,11 +56,23 @@ READY_POD = {"conditions": [{"type": "Ready", "status": "True"}]}
         ("/Service", {"type": "LoadBalancer"}, {}, "it has no address yet"),
         ("/Service", {"type": "NodePort"}, {}, None),
         ("/ConfigMap", None, None, None),
+        ("policy/PodDisruptionBudget", {}, {}, None),
+        ("policy/PodDisruptionBudget", {}, {"observedGeneration": 0}, "its last change has not been observed yet"),
+        (DEFINITION, {}, ESTABLISHED, None),
+        (DEFINITION, {}, {}, "it is not established yet"),
+        (DEFINITION, {}, CLASH, "its names are not accepted: taken"),
+        ("example.com/Part", {}, None, None),
+        ("example.com/Part", {}, {"observedGeneration": 0}, "its last change has not been observed yet"),
+        ("example.com/Part", {}, STALLED, "it is stalled: NoRights"),
+        ("example.com/Part", {}, RECONCILING, "it is reconciling: 3 of 4"),
+        ("example.com/Part", {}, NOT_READY, "it is not ready: no reason given"),
+        ("cluster.x-k8s.io/Part", {}, NOT_READY, "it is not ready: no reason given"),
+        ("example.com/Part", {}, READY_POD, None),
+        ("example.com/Part", {}, {"conditions": "none", "observedGeneration": "x"}, None),
+        ("example.com/Part", "odd", "odd", None),
     ],
 )
-def test_an_object_says_what_is_missing(
-    kind: str, spec: dict[str, Any] | None, status: dict[str, Any] | None, said: str | None
-) -> None:
+def test_an_object_says_what_is_missing(kind: str, spec: Any, status: Any, said: str | None) -> None:
     group, _, name = kind.partition("/")
     assert problem(group, name, generation=1, spec=spec, status=status) == said
 
@@ -67,3 +85,4 @@ def test_a_change_that_nobody_has_observed_yet_is_not_ready() -> None:
 def test_kinds_without_a_rule_are_ready_when_they_are_there() -> None:
     assert has_rule("apps", "Deployment")
     assert not has_rule("", "ConfigMap")
+    assert problem("rbac.authorization.k8s.io", "ClusterRole", generation=1, spec=None, status=NOT_READY) is None

@@ -150,6 +150,19 @@ async def test_two_share_the_service_and_both_own_it(tmp_path: Path) -> None:
         assert service.spec.selector == {"flux-framework.org/service": "flux-service"}
 
 
+async def test_of_those_that_start_together_one_makes_the_service_and_the_others_join_it(tmp_path: Path) -> None:
+    names = ["one", "two", "three", "four"]
+    async with site(tmp_path) as at:
+        for name in names:
+            await at.add_minicluster(name)
+        async with operating(at.config) as mortal:
+            for name in names:
+                await at.until_minicluster(is_over, name, what=f"{name} has ended")
+        service = await at.client.of(Service).get(Key("default", "flux-service"))
+        assert sorted(each.name for each in service.metadata.owner_references) == sorted(names)
+        assert len([path for method, path in mortal.writes if method == "POST" and path.endswith("/services")]) == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
