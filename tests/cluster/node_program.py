@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from edgewright.local.node import Containers, Network, Node, Timing, pod_ids
+from edgewright.local.node import pod_ids
+from edgewright.local.node.lifecycle import Timing
+from edgewright.local.node.node import Containers, Network, Node
 from edgewright.runtime import Client, config
 
 

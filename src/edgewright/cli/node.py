@@ -137,7 +137,7 @@ async def run(
     podman: bool = False,
 ) -> None:
     """Runs the node, and the Services where they are asked for, until a signal comes."""
-    from edgewright.local.node import Advertised, Containers, Network, Node  # noqa: PLC0415 - other commands need none of it
+    from edgewright.local.node.node import Advertised, Containers, Network, Node  # noqa: PLC0415 - other commands need none of it
     from edgewright.local.node.services import ServiceForwarder  # noqa: PLC0415
 
     with stop_on_signals() as stop:

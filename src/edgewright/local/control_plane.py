@@ -12,15 +12,13 @@ from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from edgewright.local import bootstrap, builtin, controllers
 from edgewright.local.access.entrance import Entrance
 from edgewright.local.custom.crd_controller import Definitions
 from edgewright.local.kinds import Kinds
-from edgewright.local.node.node import Containers, Network, Node
 from edgewright.local.node.pod_ids import PodIds
-from edgewright.local.node.services import ServiceForwarder
 from edgewright.local.serving.listener import Listener, listen
 from edgewright.local.serving.objects import Objects
 from edgewright.local.serving.pages import Pages
@@ -33,6 +31,9 @@ from edgewright.runtime.config import Config
 from edgewright.runtime.health import Health
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Kind
+
+if TYPE_CHECKING:
+    from edgewright.local.node.services import ServiceForwarder
 
 SERVICE_RANGE: Final = "127.96.0.0/16"
 """Where Services get their addresses from: loopback addresses, which work on this machine without any set-up."""
@@ -132,18 +133,16 @@ async def open(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         await bootstrap.make(objects, service_range=SERVICE_RANGE, host=_dialled(settings.host), port=running.port)
         running.go_on("definitions", definitions.run())
         running.go_on("house-keeping", _keep_house(store, entrance, clock))
-        forwarder = ServiceForwarder(addresses=settings.addresses) if settings.node else None
-        manager = _add_controllers(running, kinds, forwarder, clock)
-        health.add_readiness("controllers", lambda: _problem(manager))
+        manager = _controllers(running, kinds, clock)
         if settings.node:
-            _add_node(running, health, settings, settings.node, clock)
-        if forwarder is not None:
-            stack.push_async_callback(forwarder.close)
+            stack.push_async_callback(_add_node(running, manager, health, settings, clock).close)
+        running.go_on("controllers", manager.run())
+        health.add_readiness("controllers", lambda: _problem(manager))
         yield running
 
 
-def _add_controllers(running: Running, kinds: Kinds, forwarder: ServiceForwarder | None, clock: Clock) -> Manager:
-    """Starts the controllers of the control plane itself."""
+def _controllers(running: Running, kinds: Kinds, clock: Clock) -> Manager:
+    """The controllers of the control plane itself; who gets the manager runs it."""
     config = Config(server=running.url, tls=running.entrance.component("controllers"), source="edgewright up")
     manager = Manager(Client(config, clock=clock), name="edgewright-controllers", clock=clock)
 
@@ -155,22 +154,23 @@ def _add_controllers(running: Running, kinds: Kinds, forwarder: ServiceForwarder
         manager, root_ca=running.entrance.authority.certificate.encode(), kinds=listed, clock=clock
     )
 
-    if forwarder is not None:
-        forwarder.add(manager)
-
     async def tell() -> None:
         while True:
             await kinds.changed()
             companions.kinds.changed()
 
-    running.go_on("controllers", manager.run())
     running.go_on("controllers of all kinds", companions.run())
     running.go_on("news of kinds", tell())
     return manager
 
 
-def _add_node(running: Running, health: Health, settings: Settings, name: str, clock: Clock) -> None:
-    """Starts the node, whose Pods see nothing of the data directory."""
+def _add_node(running: Running, manager: Manager, health: Health, settings: Settings, clock: Clock) -> ServiceForwarder:
+    """Starts the node, whose Pods see nothing of the data directory; what is returned must be closed at the end."""
+    from edgewright.local.node.node import Containers, Network, Node  # noqa: PLC0415 - not all have a node
+    from edgewright.local.node.services import ServiceForwarder  # noqa: PLC0415
+
+    name, forwarder = settings.node or "", ServiceForwarder(addresses=settings.addresses)
+    forwarder.add(manager)
     config = Config(server=running.url, tls=running.entrance.node(name), source="edgewright up")
     node = Node(
         Client(config, clock=clock),
@@ -191,6 +191,7 @@ def _add_node(running: Running, health: Health, settings: Settings, name: str, c
     health.add_readiness("node", lambda: None if registered.done() else "is not registered yet")
     running.go_on("node", node.run())
     running.go_on("registration of the node", _forever_after(registered))
+    return forwarder
 
 
 async def _forever_after(first: Awaitable[None]) -> None:

@@ -22,7 +22,7 @@ from edgewright.cli import node
 from edgewright.cli.failure import Failed
 from edgewright.cli.operator_options import TOLD, flasher_command
 from edgewright.local.access import Authority, client_tls
-from edgewright.local.node import Advertised, Containers, Network
+from edgewright.local.node.node import Advertised, Containers, Network
 from edgewright.local.node.pod_ids import PodIds
 from edgewright.runtime import Client
 from edgewright.runtime.clock import SystemClock
@@ -229,7 +229,7 @@ def test_what_was_typed_becomes_the_settings_of_the_node(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("edgewright.local.node.Node", StandIn)
+    monkeypatch.setattr("edgewright.local.node.node.Node", StandIn)
     monkeypatch.setattr(StandIn, "made", [])
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:

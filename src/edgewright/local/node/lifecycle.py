@@ -233,13 +233,11 @@ def _finish(view: View, plan: Plan, phase: Phase) -> None:
     plan.phase = "Running"
     plan.stops = running
     ends = [at for attempts in view.attempts.values() if attempts and (at := attempts[0].finished_at)]
-    plan.kill_at = max(ends, default=view.now) + timedelta(seconds=view.pod.grace)
-    plan.wake_by(plan.kill_at)
+    _kill_at(view, plan, max(ends, default=view.now) + timedelta(seconds=view.pod.grace))
 
 
 def _halt(view: View, halt: Halt, plan: Plan) -> None:
     """Ends what runs: first the containers, then the sidecars; the last of them makes it final."""
-    plan.kill_at = halt.kill_at
     sidecars = [each for each in view.pod.init_containers if is_sidecar(each)]
     others = [*(each for each in view.pod.init_containers if not is_sidecar(each)), *view.pod.containers]
     late = view.now >= halt.kill_at
@@ -248,10 +246,17 @@ def _halt(view: View, halt: Halt, plan: Plan) -> None:
     well = bool(ends) and all(each is not None and each.end is not None and each.end.code == 0 for each in ends)
     if plan.stops:
         plan.phase = "Running" if any(each is not None for each in ends) else "Pending"
-        plan.wake_by(halt.kill_at)
+        _kill_at(view, plan, halt.kill_at)
         return
     plan.final = True
     plan.phase = "Succeeded" if well and halt.reason != "DeadlineExceeded" else "Failed"
+
+
+def _kill_at(view: View, plan: Plan, moment: datetime) -> None:
+    """What runs then is killed; once it was, its end is what brings the next pass."""
+    plan.kill_at = moment
+    if moment > view.now:
+        plan.wake_by(moment)
 
 
 def _restart_failing(view: View, plan: Plan) -> None:

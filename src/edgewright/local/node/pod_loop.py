@@ -381,7 +381,7 @@ class Reconciler:
 
     def _wait(self, pod: Pod, run: Run, plan: Plan, halt: Halt | None) -> float | None:
         """In how many seconds the next pass is due."""
-        if any(reason not in _WAITS_FOR_IMAGE for reason, _ in run.problems.values()):
+        if plan.stops or any(reason not in _WAITS_FOR_IMAGE for reason, _ in run.problems.values()):
             plan.wake_by(self._clock.now() + timedelta(seconds=self._timing.retry))
         ends = _deadline(pod, run)
         if ends is not None and halt is None:

@@ -21,11 +21,12 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.node import Network, bind_supervisor, shim
+from edgewright.local.node import bind_supervisor, shim
 from edgewright.local.node.bind_supervisor import BindSupervisor, wildcard_port
 from edgewright.local.node.container_start import SHIM, program_folders
 from edgewright.local.node.logfiles import parse
 from edgewright.local.node.mount_check import binds_work, processes_work
+from edgewright.local.node.node import Network
 from tests.unit.local.node.fakeapi import FakeApi
 from tests.unit.local.node.test_node_runs import directory, one, running, until_phase
 

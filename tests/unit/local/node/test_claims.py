@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.node import Containers
 from edgewright.local.node.claims import ClaimFolders, claim_names, shared_user
+from edgewright.local.node.node import Containers
 from edgewright.local.node.pod_ids import PodIds
 from tests.unit.local.node.fakeapi import FakeApi
 from tests.unit.local.node.test_node_runs import IMAGES, directory, one, running, state, until, until_phase

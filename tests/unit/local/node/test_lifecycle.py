@@ -144,6 +144,14 @@ def test_a_deleted_pod_ends_its_containers_first_and_sidecars_after_them() -> No
     assert late.stops == ["a", "b", "side"]
 
 
+def test_a_time_that_has_come_is_not_waited_for_again() -> None:
+    late = NOW - timedelta(seconds=1)
+    killed = plan_for(pod(), {"main": [ran()]}, halt=Halt("Deleted", late))
+    assert (killed.kill_at, killed.wake) == (late, None)
+    what = pod(sidecars=("side",), restartPolicy="Never", terminationGracePeriodSeconds=0)
+    assert plan_for(what, {"side": [ran()], "main": [ran(code=0)]}).wake is None
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "phase"),
     [(0, "Deleted", "Succeeded"), (143, "Deleted", "Failed"), (0, "DeadlineExceeded", "Failed")],

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from edgewright.local.node import Containers, Node, container_start
+from edgewright.local.node import container_start
 from edgewright.local.node.folders import AttemptFolder, PodFolder
+from edgewright.local.node.node import Containers, Node
 from edgewright.local.node.pod_loop import Reconciler
 from edgewright.local.node.runs import Runs
 from tests.harness import wait_until_async

@@ -16,7 +16,9 @@ import aiohttp
 import msgspec
 import pytest
 
-from edgewright.local.node import Advertised, Containers, LoopbackAddresses, Network, Node, Timing
+from edgewright.local.node.addresses import LoopbackAddresses
+from edgewright.local.node.lifecycle import Timing
+from edgewright.local.node.node import Advertised, Containers, Network, Node
 from edgewright.local.node.processes import Identity, open_process, send
 from edgewright.runtime.objects import RawObject
 from tests.harness import Authority, wait_until_async

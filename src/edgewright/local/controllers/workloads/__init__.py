@@ -6,15 +6,13 @@
 
 from __future__ import annotations
 
-from edgewright.local.controllers.workloads import (
-    budgets,
-    cron_jobs,
-    daemon_sets,
-    deployments,
-    jobs,
-    replica_sets,
-    stateful_sets,
-)
+from edgewright.local.controllers.workloads.budgets import Budgets
+from edgewright.local.controllers.workloads.cron_jobs import CronJobs
+from edgewright.local.controllers.workloads.daemon_sets import DaemonSets
+from edgewright.local.controllers.workloads.deployments import Deployments
+from edgewright.local.controllers.workloads.jobs import Jobs
+from edgewright.local.controllers.workloads.replica_sets import ReplicaSets
+from edgewright.local.controllers.workloads.stateful_sets import StatefulSets
 from edgewright.runtime import Clock, Manager, Recorder
 
 __all__ = ["add"]
@@ -22,5 +20,5 @@ __all__ = ["add"]
 
 def add(manager: Manager, *, clock: Clock) -> list[Recorder]:
     """Registers the controllers; what is returned sends their Events, and must run next to the manager."""
-    kinds = (replica_sets, deployments, jobs, stateful_sets, daemon_sets, cron_jobs, budgets)
-    return [each.add(manager, clock=clock) for each in kinds]
+    kinds = (ReplicaSets, Deployments, Jobs, StatefulSets, DaemonSets, CronJobs, Budgets)
+    return [kind(manager, clock).recorder for kind in kinds]

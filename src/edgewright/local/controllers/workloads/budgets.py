@@ -1,6 +1,6 @@
 """Says for each PodDisruptionBudget how many of its Pods evictions may take now.
 
-`add` registers the controller; `status` is pure. An eviction itself is decided by the API server, which counts down
+`status` is pure. An eviction itself is decided by the API server, which counts down
 what is allowed and notes the Pod; here it is counted again once the Pod is going.
 """
 
@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from edgewright.local.controllers.resources import Pod
-from edgewright.local.controllers.workloads import pods as podwork
 from edgewright.local.controllers.workloads import readiness
+from edgewright.local.controllers.workloads.dependents import Indexed, controller_of
 from edgewright.local.controllers.workloads.kinds import (
     BudgetStatus,
     Deployment,
@@ -20,18 +20,9 @@ from edgewright.local.controllers.workloads.kinds import (
     ReplicaSet,
     StatefulSet,
 )
-from edgewright.runtime import (
-    DONE,
-    Clock,
-    Condition,
-    For,
-    Key,
-    Manager,
-    Maps,
-    Recorder,
-    Result,
-    requeue_after,
-)
+from edgewright.local.controllers.workloads.loop import Loop
+from edgewright.runtime import DONE, Clock, Condition, For, Key, Manager, Maps, Result, requeue_after
+from edgewright.runtime.conditions import set_condition
 from edgewright.runtime.predicates import anything
 
 _PATIENCE: Final = timedelta(minutes=2)
@@ -41,14 +32,10 @@ _ALLOWED: Final = "DisruptionAllowed"
 
 def status(found: PodDisruptionBudget, pods: Sequence[Pod], scale: int | None, now: datetime) -> BudgetStatus:
     """What is allowed; `scale` is how many Pods their owners want, None where they do not say."""
-    disrupted = {
-        pod.metadata.name: found.status.disrupted_pods[pod.metadata.name]
-        for pod in pods
-        if pod.metadata.name in found.status.disrupted_pods
-        and not pod.deleting
-        and found.status.disrupted_pods[pod.metadata.name] + _PATIENCE > now
-    }
-    alive = [pod for pod in pods if pod.status.phase not in {"Succeeded", "Failed"}]
+    names = {pod.metadata.name for pod in pods if not pod.deleting}
+    noted = found.status.disrupted_pods.items()
+    disrupted = {name: since for name, since in noted if name in names and since + _PATIENCE > now}
+    alive = [pod for pod in pods if not readiness.has_ended(pod)]
     healthy = sum(pod.ready and not pod.deleting and pod.metadata.name not in disrupted for pod in alive)
     expected, desired = _wanted(found, len(alive), scale)
     allowed = max(0, healthy - desired) if expected > 0 else 0
@@ -66,66 +53,46 @@ def status(found: PodDisruptionBudget, pods: Sequence[Pod], scale: int | None, n
 def _wanted(found: PodDisruptionBudget, pods: int, scale: int | None) -> tuple[int, int]:
     """How many Pods are expected, and how many of them must be healthy."""
     least, most = found.spec.min_available, found.spec.max_unavailable
+    expected = pods if scale is None else scale
     if most is not None:
-        expected = pods if scale is None else scale
         return expected, max(0, expected - readiness.resolved(most, expected, up=True))
     if isinstance(least, str):
-        expected = pods if scale is None else scale
         return expected, readiness.resolved(least, expected, up=True)
     return pods, least or 0
 
 
 def _told(found: PodDisruptionBudget, allowed: int, now: datetime) -> tuple[Condition, ...]:
-    known = next((each for each in found.status.conditions if each.type == _ALLOWED), None)
     value, reason = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
-    same = known is not None and known.status == value
-    condition = Condition(
-        type=_ALLOWED,
-        status=value,
-        reason=reason,
-        last_transition_time=known.last_transition_time if same and known else now.replace(microsecond=0),
-        observed_generation=found.metadata.generation,
-    )
-    return (*(each for each in found.status.conditions if each.type != _ALLOWED), condition)
+    new = Condition(type=_ALLOWED, status=value, reason=reason, observed_generation=found.metadata.generation)
+    return set_condition(found.status.conditions, new, now=now)
 
 
-def add(manager: Manager, *, clock: Clock) -> Recorder:
-    """Registers the controller; what is returned sends its Events."""
-    recorder = Recorder(manager.client, "controllermanager", clock=clock)
-    _Budgets(manager, clock).add()
-    return recorder
+class Budgets(Loop):
+    """The loop over PodDisruptionBudgets."""
 
+    component = "controllermanager"
 
-class _Budgets:
     def __init__(self, manager: Manager, clock: Clock) -> None:
-        self._manager = manager
-        self._clock = clock
-        self._budgets = manager.cache(PodDisruptionBudget)
-        self._budgets.add_index("namespace", lambda found: (found.metadata.namespace,))
-        self._pods = podwork.indexed(manager)
+        super().__init__(manager, clock)
+        self._budgets = Indexed(manager, PodDisruptionBudget)
+        self._pods = Indexed(manager, Pod)
         self._sets = manager.cache(ReplicaSet)
         self._deployments = manager.cache(Deployment)
         self._stateful_sets = manager.cache(StatefulSet)
-
-    def add(self) -> None:
-        self._manager.controller(
-            "poddisruptionbudgets",
-            self._reconcile,
-            For(self._budgets, when=anything),
-            Maps(self._pods, self._of),
-        )
+        sources = For(self._budgets.cache, when=anything), Maps(self._pods.cache, self._of)
+        manager.controller("poddisruptionbudgets", self._reconcile, *sources)
 
     def _of(self, pod: Pod) -> Iterable[Key]:
-        return [each.key for each in self._budgets.by("namespace", pod.metadata.namespace) if _selects(each, pod)]
+        return [each.key for each in self._budgets.within(pod.metadata.namespace) if _selects(each, pod)]
 
     async def _reconcile(self, key: Key) -> Result:
-        found = self._budgets.get(key)
+        found = self._budgets.cache.get(key)
         if found is None:
             return DONE
-        pods = [pod for pod in self._pods.by("namespace", key.namespace) if _selects(found, pod)]
+        pods = [pod for pod in self._pods.within(key.namespace) if _selects(found, pod)]
         now = self._clock.now()
         wanted = status(found, pods, self._scale(pods), now)
-        await self._manager.client.of(PodDisruptionBudget).write_status(found, wanted)
+        await self._client.of(PodDisruptionBudget).write_status(found, wanted)
         if not wanted.disrupted_pods:
             return DONE
         first = min(wanted.disrupted_pods.values())
@@ -135,12 +102,12 @@ class _Budgets:
         """How many Pods the owners of these want in all; None where one of them has no number."""
         wanted: dict[str, int] = {}
         for pod in pods:
-            owner = podwork.controller_of(pod)
+            owner = controller_of(pod)
             key = Key(pod.metadata.namespace, owner.name if owner else "")
             found: Deployment | ReplicaSet | StatefulSet | None = None
             if owner is not None and owner.kind == "ReplicaSet":
                 found = self._sets.get(key)
-                above = podwork.controller_of(found) if found else None
+                above = controller_of(found) if found else None
                 if above is not None and above.kind == "Deployment":
                     found = self._deployments.get(Key(pod.metadata.namespace, above.name))
             elif owner is not None and owner.kind == "StatefulSet":

@@ -1,6 +1,6 @@
 """Makes the Jobs of CronJobs when they are due, and removes old ones.
 
-`add` registers the controller; `due` is pure. Nothing is polled: each pass says when the next one is.
+`due` is pure. Nothing is polled: each pass says when the next one is.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+import msgspec
+
 from edgewright.local import schedules
-from edgewright.local.controllers.workloads import pods as podwork
+from edgewright.local.controllers.workloads.dependents import Indexed, is_controlled_by, reference
 from edgewright.local.controllers.workloads.kinds import CronJob, CronJobStatus, Job, JobReference
-from edgewright.runtime import DONE, Clock, For, Key, Manager, Owns, RawObject, Recorder, Result, requeue_after
+from edgewright.local.controllers.workloads.loop import Loop
+from edgewright.runtime import DONE, Clock, For, Key, Manager, Owns, RawObject, Result, requeue_after
 from edgewright.runtime.errors import AlreadyExists, ApiError, NotFound
 from edgewright.runtime.predicates import anything
 
@@ -81,7 +84,7 @@ def job_of(found: CronJob, at: datetime) -> RawObject:
             "namespace": found.metadata.namespace,
             "labels": about.get("labels") or {},
             "annotations": {**(about.get("annotations") or {}), SCHEDULED: moment},
-            "ownerReferences": [podwork.reference(found)],
+            "ownerReferences": [reference(found)],
         },
         "spec": template.get("spec") or {},
     }
@@ -105,44 +108,29 @@ def _begun(job: Job) -> tuple[float, str]:
     return moment.timestamp() if moment else 0.0, job.metadata.name
 
 
-def add(manager: Manager, *, clock: Clock) -> Recorder:
-    """Registers the controller; what is returned sends its Events."""
-    recorder = Recorder(manager.client, "cronjob-controller", clock=clock)
-    _CronJobs(manager, recorder, clock).add()
-    return recorder
+class CronJobs(Loop):
+    """The loop over CronJobs."""
 
+    component = "cronjob-controller"
 
-def _owner_uids(job: Job) -> Iterable[str]:
-    owner = podwork.controller_of(job)
-    return (owner.uid,) if owner else ()
-
-
-class _CronJobs:
-    def __init__(self, manager: Manager, recorder: Recorder, clock: Clock) -> None:
-        self._manager = manager
-        self._client = manager.client
-        self._recorder = recorder
-        self._clock = clock
+    def __init__(self, manager: Manager, clock: Clock) -> None:
+        super().__init__(manager, clock)
         self._cron_jobs = manager.cache(CronJob)
-        self._jobs = manager.cache(Job)
-        self._jobs.add_index(podwork.BY_OWNER, _owner_uids)
-
-    def add(self) -> None:
-        self._manager.controller(
-            "cronjobs", self._reconcile, For(self._cron_jobs, when=anything), Owns(self._jobs), workers=2
-        )
+        self._jobs = Indexed(manager, Job)
+        sources = For(self._cron_jobs, when=anything), Owns(self._jobs.cache)
+        manager.controller("cronjobs", self._reconcile, *sources, workers=2)
 
     async def _reconcile(self, key: Key) -> Result:
         found = self._cron_jobs.get(key)
         if found is None or found.deleting:
             return DONE
-        jobs = self._jobs.by(podwork.BY_OWNER, found.metadata.uid)
+        jobs = self._jobs.of(found)
         status = self._looked_at(found, jobs)
         now = self._clock.now()
         try:
             said = due(found, now)
         except (schedules.BadSchedule, zoneinfo.ZoneInfoNotFoundError) as error:
-            self._recorder.record(found, "Warning", "InvalidSchedule", f"invalid schedule: {error}")
+            self.recorder.record(found, "Warning", "InvalidSchedule", f"invalid schedule: {error}")
             return DONE
         for job in superfluous(found, jobs):
             await self._delete(job)
@@ -164,24 +152,20 @@ class _CronJobs:
                 kept.append(each)
             elif job is not None and end is not None:
                 said = f"Saw completed job: {each.name}, condition: {end.type}"
-                self._recorder.record(found, "Normal", "SawCompletedJob", said)
+                self.recorder.record(found, "Normal", "SawCompletedJob", said)
             elif job is None and self._is_gone(found, each):
                 said = f"Active job went missing: {each.name}"
-                self._recorder.record(found, "Normal", "MissingJob", said)
+                self.recorder.record(found, "Normal", "MissingJob", said)
             else:
                 kept.append(each)
         for job in jobs:
             if job.condition("Complete") and job.status.completion_time is not None:
                 successful = max(filter(None, (successful, job.status.completion_time)))
-        return CronJobStatus(
-            active=tuple(kept),
-            last_schedule_time=found.status.last_schedule_time,
-            last_successful_time=successful,
-        )
+        return msgspec.structs.replace(found.status, active=tuple(kept), last_successful_time=successful)
 
     def _is_gone(self, found: CronJob, each: JobReference) -> bool:
         """Whether a Job is gone, and not just unknown to the cache yet."""
-        known = self._jobs.get(Key(found.metadata.namespace, each.name))
+        known = self._jobs.cache.get(Key(found.metadata.namespace, each.name))
         fresh = found.status.last_schedule_time is not None and self._clock.now() - found.status.last_schedule_time
         return known is None and (not fresh or fresh > timedelta(seconds=5))
 
@@ -191,39 +175,35 @@ class _CronJobs:
             return status
         if said.missed > _MANY:
             why = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            self._recorder.record(found, "Warning", "TooManyMissedTimes", why)
+            self.recorder.record(found, "Warning", "TooManyMissedTimes", why)
         running = [job for job in jobs if job.finished is None]
         if found.spec.concurrency_policy == "Forbid" and running:
             why = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._recorder.record(found, "Normal", "JobAlreadyActive", why)
+            self.recorder.record(found, "Normal", "JobAlreadyActive", why)
             return status
         if found.spec.concurrency_policy == "Replace":
             for job in running:
                 await self._delete(job)
-                self._recorder.record(found, "Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}")
-            status = CronJobStatus(
-                last_schedule_time=status.last_schedule_time, last_successful_time=status.last_successful_time
-            )
+                self.recorder.record(found, "Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}")
+            status = msgspec.structs.replace(status, active=())
         body = job_of(found, at)
         name = body["metadata"]["name"]
         try:
             made = await self._client.raw(Job.kind).create(body)
         except AlreadyExists:
-            there = await self._jobs.fetch(Key(found.metadata.namespace, name))
-            if there is None or found.metadata.uid not in _owner_uids(there):
+            there = await self._jobs.cache.fetch(Key(found.metadata.namespace, name))
+            if there is None or not is_controlled_by(there, found):
                 raise
             uid, version = there.metadata.uid, there.metadata.resource_version
         except ApiError as error:
-            self._recorder.record(found, "Warning", "FailedCreate", f"Error creating job: {error}")
+            self.recorder.record(found, "Warning", "FailedCreate", f"Error creating job: {error}")
             raise
         else:
             uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
-            self._recorder.record(found, "Normal", "SuccessfulCreate", f"Created job {name}")
+            self.recorder.record(found, "Normal", "SuccessfulCreate", f"Created job {name}")
         mine = JobReference(namespace=found.metadata.namespace, name=name, uid=uid, resource_version=version)
         others = tuple(each for each in status.active if each.uid != uid)
-        return CronJobStatus(
-            active=(*others, mine), last_schedule_time=at, last_successful_time=status.last_successful_time
-        )
+        return msgspec.structs.replace(status, active=(*others, mine), last_schedule_time=at)
 
     async def _delete(self, job: Job) -> None:
         with suppress(NotFound):

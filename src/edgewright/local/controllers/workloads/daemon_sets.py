@@ -1,6 +1,6 @@
 """Keeps one Pod of each DaemonSet on every Node that fits it, and replaces them when the template changes.
 
-`add` registers the controller; `decide` and `status` are pure. Which Node a Pod is for is said in its affinity, and the
+`decide` and `status` are pure. Which Node a Pod is for is said in its affinity, and the
 scheduler places it there.
 """
 
@@ -18,10 +18,10 @@ from edgewright.local.controllers.node_fit import fits
 from edgewright.local.controllers.resources import Node, Pod, PodSpec
 from edgewright.local.controllers.workloads import pods as podwork
 from edgewright.local.controllers.workloads import readiness, revisions
-from edgewright.local.controllers.workloads.kinds import ControllerRevision, DaemonSet, DaemonSetStatus
-from edgewright.runtime import DONE, Clock, For, Key, Manager, Maps, Owns, RawObject, Recorder, Result, requeue_after
+from edgewright.local.controllers.workloads.kinds import DaemonSet, DaemonSetStatus
+from edgewright.local.controllers.workloads.loop import Loop, refusal
+from edgewright.runtime import DONE, Clock, Key, Manager, Maps, Owns, RawObject, Result
 from edgewright.runtime.errors import ApiError
-from edgewright.runtime.predicates import anything
 
 GENERATION: Final = "pod-template-generation"
 _TOLERATED: Final = (
@@ -81,7 +81,7 @@ def decide(found: DaemonSet, nodes: Iterable[Node], pods: Sequence[Pod], update:
         name = node.metadata.name
         there = by_node.pop(name, [])
         alive = [pod for pod in there if readiness.is_active(pod)]
-        ended = [pod for pod in there if pod.status.phase in {"Failed", "Succeeded"} and not pod.deleting]
+        ended = [pod for pod in there if readiness.has_ended(pod) and not pod.deleting]
         runs, stays = fits(wants, node)
         if not runs:
             plan.delete += [] if stays else [pod for pod in there if not pod.deleting]
@@ -122,7 +122,7 @@ def _thin_out(wanted: Mapping[str, list[Pod]], plan: Plan) -> None:
 
 
 def _is_available(found: DaemonSet, pod: Pod, now: datetime) -> bool:
-    return readiness.available_in(pod, found.spec.min_ready_seconds, now) == 0.0
+    return readiness.is_available(pod, found.spec.min_ready_seconds, now)
 
 
 def _is_new(pod: Pod, update: str) -> bool:
@@ -194,13 +194,6 @@ def status(found: DaemonSet, nodes: Iterable[Node], pods: Sequence[Pod], update:
     )
 
 
-def add(manager: Manager, *, clock: Clock) -> Recorder:
-    """Registers the controller; what is returned sends its Events."""
-    recorder = Recorder(manager.client, "daemonset-controller", clock=clock)
-    _DaemonSets(manager, recorder, clock).add()
-    return recorder
-
-
 def _matters(change: Any) -> bool:
     """Whether a change of a Node can change which Pods it gets: its heartbeats cannot."""
     old, new = change.old, change.new
@@ -209,71 +202,51 @@ def _matters(change: Any) -> bool:
     return bool((old.spec, old.metadata.labels, old.deleting) != (new.spec, new.metadata.labels, new.deleting))
 
 
-class _DaemonSets:
-    def __init__(self, manager: Manager, recorder: Recorder, clock: Clock) -> None:
-        self._manager = manager
-        self._client = manager.client
-        self._clock = clock
-        self._sets = manager.cache(DaemonSet)
+class DaemonSets(Loop):
+    """The loop over DaemonSets."""
+
+    component = "daemonset-controller"
+
+    def __init__(self, manager: Manager, clock: Clock) -> None:
+        super().__init__(manager, clock)
         self._nodes = manager.cache(Node)
         self._history = revisions.History(manager, label=revisions.POD_HASH)
-        self._sets.add_index("namespace", lambda found: (found.metadata.namespace,))
-        self._work = podwork.PodWork(manager, recorder, clock)
-
-    def add(self) -> None:
-        self._manager.controller(
+        self._work = podwork.PodWork(manager, DaemonSet, self.recorder, clock)
+        self._sets = self._work.owners.cache
+        manager.controller(
             "daemonsets",
             self._reconcile,
-            For(self._sets, when=anything),
-            Owns(self._work.pods),
-            Owns(self._history.cache),
-            Maps(self._work.pods, self._adopters),
+            *self._work.sources(),
+            Owns(self._history.revisions.cache),
             Maps(self._nodes, lambda _: [each.key for each in self._sets], when=_matters),
             workers=2,
         )
-
-    def _adopters(self, pod: Pod) -> Iterable[Key]:
-        if podwork.controller_of(pod) is not None:
-            return ()
-        found = self._sets.by("namespace", pod.metadata.namespace)
-        return [each.key for each in found if each.spec.selector.selects(pod.metadata.labels)]
 
     async def _reconcile(self, key: Key) -> Result:
         found = self._sets.get(key)
         if found is None or found.deleting:
             return DONE
-        update = await self._history.current(found, found.spec.template, found.status.collision_count)
+        update = await self._history.current(found)
         if update is None:
-            wanted = msgspec.structs.replace(found.status, collision_count=(found.status.collision_count or 0) + 1)
-            await self._client.of(DaemonSet).write_status(found, wanted)
             return DONE
-        pods = await self._work.claim(found, found.spec.selector, lambda: self._sets.fetch(key))
+        pods = await self._work.claim(found)
         nodes, now = sorted(self._nodes, key=lambda node: node.metadata.name), self._clock.now()
         error: ApiError | None = None
         value = update.metadata.labels.get(revisions.POD_HASH, "")
         if self._work.settled(found):
-            plan = decide(found, nodes, pods, value, now)
-            try:
-                await self._work.delete(found, plan.delete)
-                await self._work.make(found, [self._body(found, node, update) for node in plan.make])
-            except ApiError as refused:
-                error = refused
+            error = await refusal(self._carry_out(found, decide(found, nodes, pods, value, now), value))
         await self._client.of(DaemonSet).write_status(found, status(found, nodes, pods, value, now))
         if error is not None:
             raise error
         used = {pod.metadata.labels.get(revisions.POD_HASH, "") for pod in pods} | {value}
         names = {f"{found.metadata.name}-{each}" for each in used}
         await self._history.forget(found, found.spec.revision_history_limit, names)
-        wait = readiness.soonest(pods, found.spec.min_ready_seconds, now)
-        return DONE if wait is None else requeue_after(wait)
+        return readiness.again(pods, found.spec.min_ready_seconds, now)
 
-    def _body(self, found: DaemonSet, node: str, update: ControllerRevision) -> RawObject:
-        about = found.spec.template.get("metadata") or {}
-        labels = {
-            **(about.get("labels") or {}),
-            GENERATION: found.metadata.annotations.get(TEMPLATE_GENERATION, "0"),
-            revisions.POD_HASH: update.metadata.labels.get(revisions.POD_HASH, ""),
-        }
-        name, prefix = self._work.generated_name(found)
-        made = {"metadata": {**about, "labels": labels}, "spec": spec_of(found, node)}
-        return podwork.made_of(found, made, name, generateName=prefix)
+    async def _carry_out(self, found: DaemonSet, plan: Plan, update: str) -> None:
+        generation = found.metadata.annotations.get(TEMPLATE_GENERATION, "0")
+        labels = {**found.spec.labels, GENERATION: generation, revisions.POD_HASH: update}
+        about = {**found.spec.about, "labels": labels}
+        await self._work.delete(found, plan.delete)
+        bodies = [podwork.generated(found, {"metadata": about, "spec": spec_of(found, node)}) for node in plan.make]
+        await self._work.make(found, bodies)

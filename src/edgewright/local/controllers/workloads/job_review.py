@@ -66,10 +66,10 @@ def review(job: Job, pods: Sequence[Pod], released: Collection[str], now: dateti
         found.done |= {index for index in map(index_of, found.succeeded) if index is not None}
         found.total_succeeded = len(found.done)
     else:
-        found.total_succeeded = job.status.succeeded + len({*before.succeeded, *_uids(found.succeeded)})
+        found.total_succeeded = job.status.succeeded + len({*before.succeeded, *uids(found.succeeded)})
     if job.spec.backoff_limit_per_index is not None:
         _count_by_index(job, found)
-    found.total_failed = job.status.failed + len({*before.failed, *_uids(found.failed)}) + len(found.kept)
+    found.total_failed = job.status.failed + len({*before.failed, *uids(found.failed)}) + len(found.kept)
     found.end = _end(job, found, held, now)
     if found.end is not None and found.end[0] == FAILURE_TARGET:
         _give_up(found, held)
@@ -160,7 +160,7 @@ def _count_by_index(job: Job, found: Review) -> None:
 
 def _give_up(found: Review, held: Iterable[Pod]) -> None:
     """A Job that fails counts all its Pods that have not ended as failed."""
-    known = {*_uids(found.succeeded), *_uids(found.failed), *_uids(found.ignored)}
+    known = {*uids(found.succeeded), *uids(found.failed), *uids(found.ignored)}
     found.failed += [pod for pod in held if pod.metadata.uid not in known]
     found.kept.clear()
 
@@ -269,5 +269,6 @@ def _all_of(text: str) -> set[int]:
         return set()
 
 
-def _uids(pods: Iterable[Pod]) -> list[str]:
+def uids(pods: Iterable[Pod]) -> list[str]:
+    """Who they are."""
     return [pod.metadata.uid for pod in pods]

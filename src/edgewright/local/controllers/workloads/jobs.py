@@ -1,6 +1,6 @@
 """Runs Jobs: makes their Pods, counts how they end, tries again, gives up, and removes Jobs that are over for long.
 
-`add` registers the controller; `job_review` says how a Job stands, `missing` and `surplus` which Pods it wants. A Pod
+`job_review` says how a Job stands, `missing` and `surplus` which Pods it wants. A Pod
 is counted in two steps with its finalizer between them, so that none is forgotten or counted twice, whenever we die.
 """
 
@@ -18,6 +18,7 @@ from edgewright.local.builtin.job import JOB_NAME
 from edgewright.local.controllers.resources import Pod
 from edgewright.local.controllers.workloads import names, readiness
 from edgewright.local.controllers.workloads import pods as podwork
+from edgewright.local.controllers.workloads.dependents import controller_of
 from edgewright.local.controllers.workloads.job_backoff import Failures, counted, finished_at
 from edgewright.local.controllers.workloads.job_review import (
     FAILURE_TARGET,
@@ -34,25 +35,13 @@ from edgewright.local.controllers.workloads.job_review import (
     review,
     seconds_left,
     tries_of,
+    uids,
     written,
 )
 from edgewright.local.controllers.workloads.kinds import Job, JobCondition, JobStatus, UncountedPods
-from edgewright.runtime import (
-    DONE,
-    Change,
-    Clock,
-    For,
-    Key,
-    Manager,
-    Maps,
-    Owns,
-    RawObject,
-    Recorder,
-    Result,
-    requeue_after,
-)
+from edgewright.local.controllers.workloads.loop import Loop
+from edgewright.runtime import DONE, Change, Clock, Key, Manager, Maps, RawObject, Result, requeue_after
 from edgewright.runtime.errors import NotFound
-from edgewright.runtime.predicates import anything
 
 OURS: Final = "kubernetes.io/job-controller"
 BURST: Final = 500
@@ -143,45 +132,29 @@ def _with_index(container: RawObject) -> RawObject:
     return {**container, "env": [*known, variable]}
 
 
-def add(manager: Manager, *, clock: Clock) -> Recorder:
-    """Registers the controller; what is returned sends its Events."""
-    recorder = Recorder(manager.client, "job-controller", clock=clock)
-    _Jobs(manager, recorder, clock).add()
-    return recorder
-
-
 def _job_of(pod: Pod) -> Iterable[Key]:
     """The Job whose name a Pod with our finalizer bears."""
     name = pod.metadata.labels.get(JOB_NAME, "")
     return (Key(pod.metadata.namespace, name),) if name and TRACKING in pod.metadata.finalizers else ()
 
 
-class _Jobs:
-    def __init__(self, manager: Manager, recorder: Recorder, clock: Clock) -> None:
-        self._manager = manager
-        self._client = manager.client
-        self._recorder = recorder
-        self._clock = clock
-        self._jobs = manager.cache(Job)
-        self._jobs.add_index("namespace", lambda job: (job.metadata.namespace,))
-        self._work = podwork.PodWork(manager, recorder, clock)
-        self._pods = self._work.pods
+class Jobs(Loop):
+    """The loop over Jobs."""
+
+    component = "job-controller"
+
+    def __init__(self, manager: Manager, clock: Clock) -> None:
+        super().__init__(manager, clock)
+        self._work = podwork.PodWork(manager, Job, self.recorder, clock, finalizer=TRACKING)
+        self._jobs = self._work.owners.cache
+        self._pods = self._work.cache
         self._pods.add_index(_BY_JOB, _job_of)
         self._released: set[str] = set()  # uids of Pods whose finalizer has gone, and the cache does not know it yet
         self._failures: dict[str, Failures] = {}  # by uid
         self._seen_ended: dict[str, set[str]] = {}
         self._wrote: dict[Key, int] = {}  # the version that our last write made
         self._pods.subscribe(self._seen)
-
-    def add(self) -> None:
-        self._manager.controller(
-            "jobs",
-            self._reconcile,
-            For(self._jobs, when=anything),
-            Owns(self._pods),
-            Maps(self._pods, _job_of),
-            workers=4,
-        )
+        manager.controller("jobs", self._reconcile, *self._work.sources(), Maps(self._pods, _job_of), workers=4)
 
     def _seen(self, change: Change[Pod]) -> None:
         if change.new is None or TRACKING not in change.new.metadata.finalizers:
@@ -197,7 +170,7 @@ class _Jobs:
             return DONE
         if job.finished is not None:
             return await self._finished(job)
-        pods = await self._work.claim(job, job.spec.selector, lambda: self._jobs.fetch(key), finalizer=TRACKING)
+        pods = await self._work.claim(job)
         now = self._clock.now()
         found = review(job, pods, self._released, now)
         self._count_failures(job, found)
@@ -250,19 +223,19 @@ class _Jobs:
         known = self._seen_ended.setdefault(uid, set())
         succeeded = [pod for pod in found.succeeded if pod.metadata.uid not in known]
         failed = [pod for pod in found.failed if pod.metadata.uid not in known]
-        known.update(_uids((*succeeded, *failed)))
+        known.update(uids((*succeeded, *failed)))
         self._failures[uid] = counted(self._failures.get(uid, Failures()), succeeded, failed)
 
     async def _count(self, job: Job, found: Review) -> None:
         """Notes who has ended, takes their finalizers, and counts them."""
         before = job.status.uncounted_terminated_pods or UncountedPods()
         uncounted = UncountedPods(
-            succeeded=tuple(dict.fromkeys((*before.succeeded, *_uids(found.succeeded))))[:_MAX_UNCOUNTED],
-            failed=tuple(dict.fromkeys((*before.failed, *_uids(found.failed))))[:_MAX_UNCOUNTED],
+            succeeded=tuple(dict.fromkeys((*before.succeeded, *uids(found.succeeded))))[:_MAX_UNCOUNTED],
+            failed=tuple(dict.fromkeys((*before.failed, *uids(found.failed))))[:_MAX_UNCOUNTED],
         )
         status = self._status(job, found)
         # Those of whom the status has told before, and whose finalizer has gone, are counted now.
-        held = {*_uids(found.succeeded), *_uids(found.failed)}
+        held = {*uids(found.succeeded), *uids(found.failed)}
         status, left = _counted(job, status, uncounted, held, found)
         ending = [
             pod for pod in (*found.succeeded, *found.failed) if pod.metadata.uid in {*left.succeeded, *left.failed}
@@ -284,11 +257,11 @@ class _Jobs:
         known = next((each for each in conditions if each.type == "Suspended"), None)
         if found.end is None and suspended and (known is None or known.status != "True"):
             conditions = _told(conditions, _condition("Suspended", "JobSuspended", "Job suspended", now))
-            self._recorder.record(job, "Normal", "Suspended", "Job suspended")
+            self.recorder.record(job, "Normal", "Suspended", "Job suspended")
         elif found.end is None and not suspended and known is not None and known.status == "True":
             resumed = _condition("Suspended", "JobResumed", "Job resumed", now, status="False")
             conditions = _told(conditions, resumed)
-            self._recorder.record(job, "Normal", "Resumed", "Job resumed")
+            self.recorder.record(job, "Normal", "Resumed", "Job resumed")
             start = now
         if start is None and not suspended:
             start = now
@@ -316,10 +289,10 @@ class _Jobs:
         type_, reason, message = found.end
         last = _condition("Failed" if type_ == FAILURE_TARGET else "Complete", reason, message, now)
         if type_ == SUCCESS_CRITERIA:
-            self._recorder.record(job, "Normal", "Completed", "Job completed")
+            self.recorder.record(job, "Normal", "Completed", "Job completed")
             status = msgspec.structs.replace(status, completion_time=now, start_time=status.start_time or now)
         else:
-            self._recorder.record(job, "Warning", reason, message)
+            self.recorder.record(job, "Warning", reason, message)
         return msgspec.structs.replace(status, conditions=_told(status.conditions, last))
 
     async def _write(self, job: Job, status: JobStatus) -> Job:
@@ -348,7 +321,7 @@ class _Jobs:
 
     def _is_nobodys(self, pod: Pod) -> bool:
         """Whether the Job that a Pod belonged to is gone, or has let it go."""
-        owner = podwork.controller_of(pod)
+        owner = controller_of(pod)
         if owner is None or owner.kind != Job.kind.kind:
             return True
         job = self._jobs.get(Key(pod.metadata.namespace, owner.name))
@@ -404,7 +377,3 @@ def _told(conditions: tuple[JobCondition, ...], new: JobCondition) -> tuple[JobC
     if any(each.type == new.type for each in conditions):
         return tuple(new if each.type == new.type else each for each in conditions)
     return (*conditions, new)
-
-
-def _uids(pods: Iterable[Pod]) -> list[str]:
-    return [pod.metadata.uid for pod in pods]

@@ -30,28 +30,54 @@ class LabelSelector(Struct, frozen=True, gc=False, kw_only=True):
         )
 
 
-class ReplicaSetSpec(Struct, frozen=True, gc=False, kw_only=True):
+class WorkloadSpec(Struct, frozen=True, gc=False, kw_only=True):
+    """Pods of which template, and by which labels they are known."""
+
+    selector: LabelSelector = LabelSelector()
+    template: dict[str, Any] = {}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the template."""
+        return self.about.get("labels") or {}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The metadata of the template."""
+        return self.template.get("metadata") or {}
+
+
+class Workload(Resource, frozen=True, gc=False, kw_only=True):
+    """What has Pods of a template, itself or through others."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class ReplicaSetSpec(WorkloadSpec, frozen=True, gc=False, kw_only=True):
     """How many Pods of which template."""
 
     replicas: int = 1
     min_ready_seconds: int = 0
-    selector: LabelSelector = LabelSelector()
-    template: dict[str, Any] = {}
 
 
-class ReplicaSetStatus(Struct, frozen=True, gc=False, kw_only=True):
-    """How many Pods there are."""
+class ReplicasStatus(Struct, frozen=True, gc=False, kw_only=True):
+    """How many Pods there are, as the kinds with replicas say it."""
 
+    observed_generation: int = 0
     replicas: int = 0
-    fully_labeled_replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
+
+
+class ReplicaSetStatus(ReplicasStatus, frozen=True, gc=False, kw_only=True):
+    """How many Pods there are."""
+
+    fully_labeled_replicas: int = 0
     terminating_replicas: int | None = None
-    observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 
 
-class ReplicaSet(Resource, frozen=True, gc=False, kw_only=True):
+class ReplicaSet(Workload, frozen=True, gc=False, kw_only=True):
     """A number of equal Pods."""
 
     kind: ClassVar[Kind] = Kind(group="apps", version="v1", kind="ReplicaSet", plural="replicasets")
@@ -75,13 +101,9 @@ class Strategy(Struct, frozen=True, gc=False, kw_only=True):
     rolling_update: RollingUpdate = RollingUpdate()
 
 
-class DeploymentSpec(Struct, frozen=True, gc=False, kw_only=True):
+class DeploymentSpec(ReplicaSetSpec, frozen=True, gc=False, kw_only=True):
     """How many Pods of which template, and how a new template comes about."""
 
-    replicas: int = 1
-    min_ready_seconds: int = 0
-    selector: LabelSelector = LabelSelector()
-    template: dict[str, Any] = {}
     strategy: Strategy = Strategy()
     revision_history_limit: int = 10
     progress_deadline_seconds: int | None = None
@@ -99,21 +121,17 @@ class DeploymentCondition(Struct, frozen=True, gc=False, kw_only=True):
     message: str = ""
 
 
-class DeploymentStatus(Struct, frozen=True, gc=False, kw_only=True):
+class DeploymentStatus(ReplicasStatus, frozen=True, gc=False, kw_only=True):
     """How far a rollout is."""
 
-    observed_generation: int = 0
-    replicas: int = 0
     updated_replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
     unavailable_replicas: int = 0
     terminating_replicas: int | None = None
     conditions: tuple[DeploymentCondition, ...] = ()
     collision_count: int | None = None
 
 
-class Deployment(Resource, frozen=True, gc=False, kw_only=True):
+class Deployment(Workload, frozen=True, gc=False, kw_only=True):
     """Equal Pods that are replaced gradually when their template changes."""
 
     kind: ClassVar[Kind] = Kind(group="apps", version="v1", kind="Deployment", plural="deployments")
@@ -129,7 +147,7 @@ class UncountedPods(Struct, frozen=True, gc=False, kw_only=True):
     failed: tuple[str, ...] = ()
 
 
-class JobSpec(Struct, frozen=True, gc=False, kw_only=True):
+class JobSpec(WorkloadSpec, frozen=True, gc=False, kw_only=True):
     """How many Pods of which template are to end well, and what is done when they do not."""
 
     parallelism: int = 1
@@ -139,8 +157,6 @@ class JobSpec(Struct, frozen=True, gc=False, kw_only=True):
     backoff_limit: int = 6
     backoff_limit_per_index: int | None = None
     max_failed_indexes: int | None = None
-    selector: LabelSelector = LabelSelector()
-    template: dict[str, Any] = {}
     ttl_seconds_after_finished: int | None = None
     suspend: bool = False
     managed_by: str | None = None
@@ -171,7 +187,7 @@ class JobStatus(Struct, frozen=True, gc=False, kw_only=True):
     uncounted_terminated_pods: UncountedPods | None = None
 
 
-class Job(Resource, frozen=True, gc=False, kw_only=True):
+class Job(Workload, frozen=True, gc=False, kw_only=True):
     """Pods that do something and end."""
 
     kind: ClassVar[Kind] = Kind(group="batch", version="v1", kind="Job", plural="jobs")
@@ -211,13 +227,9 @@ class Ordinals(Struct, frozen=True, gc=False, kw_only=True):
     start: int = 0
 
 
-class StatefulSetSpec(Struct, frozen=True, gc=False, kw_only=True):
+class StatefulSetSpec(ReplicaSetSpec, frozen=True, gc=False, kw_only=True):
     """How many Pods of which template, with claims of their own, and in which order."""
 
-    replicas: int = 1
-    min_ready_seconds: int = 0
-    selector: LabelSelector = LabelSelector()
-    template: dict[str, Any] = {}
     volume_claim_templates: tuple[dict[str, Any], ...] = ()
     service_name: str = ""
     pod_management_policy: str = "OrderedReady"
@@ -227,13 +239,9 @@ class StatefulSetSpec(Struct, frozen=True, gc=False, kw_only=True):
     persistent_volume_claim_retention_policy: Retention = Retention()
 
 
-class StatefulSetStatus(Struct, frozen=True, gc=False, kw_only=True):
+class StatefulSetStatus(ReplicasStatus, frozen=True, gc=False, kw_only=True):
     """How many Pods of which revision there are."""
 
-    observed_generation: int = 0
-    replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
     current_replicas: int = 0
     updated_replicas: int = 0
     current_revision: str = ""
@@ -241,7 +249,7 @@ class StatefulSetStatus(Struct, frozen=True, gc=False, kw_only=True):
     collision_count: int | None = None
 
 
-class StatefulSet(Resource, frozen=True, gc=False, kw_only=True):
+class StatefulSet(Workload, frozen=True, gc=False, kw_only=True):
     """Pods with names and claims of their own."""
 
     kind: ClassVar[Kind] = Kind(group="apps", version="v1", kind="StatefulSet", plural="statefulsets")
@@ -276,12 +284,10 @@ class Claim(Resource, frozen=True, gc=False, kw_only=True):
     status: ClaimStatus = ClaimStatus()
 
 
-class DaemonSetSpec(Struct, frozen=True, gc=False, kw_only=True):
+class DaemonSetSpec(WorkloadSpec, frozen=True, gc=False, kw_only=True):
     """Which Pod every Node gets, and how it is replaced."""
 
     min_ready_seconds: int = 0
-    selector: LabelSelector = LabelSelector()
-    template: dict[str, Any] = {}
     update_strategy: Strategy = Strategy()
     revision_history_limit: int = 10
 
@@ -300,7 +306,7 @@ class DaemonSetStatus(Struct, frozen=True, gc=False, kw_only=True):
     collision_count: int | None = None
 
 
-class DaemonSet(Resource, frozen=True, gc=False, kw_only=True):
+class DaemonSet(Workload, frozen=True, gc=False, kw_only=True):
     """A Pod on every Node that fits."""
 
     kind: ClassVar[Kind] = Kind(group="apps", version="v1", kind="DaemonSet", plural="daemonsets")

@@ -48,7 +48,7 @@ def decide(found: StatefulSet, pods: Sequence[Pod], current: str, update: str, n
         pod = by_ordinal.get(ordinal)
         if pod is None:
             plan.make.append((ordinal, _gets_new(found, ordinal, current, update)))
-        elif pod.status.phase in {"Succeeded", "Failed"} and not pod.deleting:
+        elif readiness.has_ended(pod) and not pod.deleting:
             plan.delete.append(pod)
         elif not ordered or _is_healthy(found, pod, now):
             continue
@@ -100,7 +100,7 @@ def _gets_new(found: StatefulSet, ordinal: int, current: str, update: str) -> bo
 
 
 def _is_healthy(found: StatefulSet, pod: Pod, now: datetime) -> bool:
-    available = readiness.available_in(pod, found.spec.min_ready_seconds, now) == 0.0
+    available = readiness.is_available(pod, found.spec.min_ready_seconds, now)
     return pod.status.phase == "Running" and available and not pod.deleting
 
 
@@ -121,9 +121,7 @@ def status(found: StatefulSet, pods: Iterable[Pod], current: str, update: str, n
         observed_generation=found.metadata.generation,
         replicas=len(there),
         ready_replicas=ready,
-        available_replicas=sum(
-            readiness.available_in(pod, found.spec.min_ready_seconds, now) == 0.0 for pod in running
-        ),
+        available_replicas=sum(readiness.is_available(pod, found.spec.min_ready_seconds, now) for pod in running),
         current_replicas=counted[current],
         updated_replicas=counted[update],
         current_revision=current,
@@ -153,12 +151,7 @@ def body(found: StatefulSet, template: dict[str, Any], ordinal: int, revision: s
     """The Pod with this number, of a template."""
     name = f"{found.metadata.name}-{ordinal}"
     about = template.get("metadata") or {}
-    labels = {
-        **(about.get("labels") or {}),
-        POD_NAME: name,
-        POD_INDEX: str(ordinal),
-        POD_HASH: revision,
-    }
+    labels = {**(about.get("labels") or {}), POD_NAME: name, POD_INDEX: str(ordinal), POD_HASH: revision}
     spec = {**(template.get("spec") or {}), "hostname": name, "subdomain": found.spec.service_name}
     claims = {
         (each.get("metadata") or {}).get("name", ""): claim["metadata"]["name"]

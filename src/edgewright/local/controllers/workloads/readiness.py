@@ -8,20 +8,26 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from edgewright.local.controllers.resources import Pod
+from edgewright.runtime import DONE, Result, requeue_after
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _ENDED = frozenset({"Succeeded", "Failed"})
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
+def has_ended(pod: Pod) -> bool:
+    """Whether nothing of it runs any more, or ever will."""
+    return pod.status.phase in _ENDED
+
+
 def is_active(pod: Pod) -> bool:
     """Whether it has neither ended nor is it to go."""
-    return pod.status.phase not in _ENDED and not pod.deleting
+    return not has_ended(pod) and not pod.deleting
 
 
 def is_terminating(pod: Pod) -> bool:
     """Whether it is to go and has not ended yet."""
-    return pod.status.phase not in _ENDED and pod.deleting
+    return not has_ended(pod) and pod.deleting
 
 
 def ready_since(pod: Pod) -> datetime | None:
@@ -44,10 +50,16 @@ def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | Non
     return max(0.0, (since + timedelta(seconds=min_ready_seconds) - now).total_seconds())
 
 
-def soonest(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
-    """When the next of these Pods becomes available, in seconds; None where no time has to be waited for."""
+def again(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> Result:
+    """A pass that is done, and comes again when the next of these Pods becomes available."""
     waits = (available_in(pod, min_ready_seconds, now) for pod in pods)
-    return min((wait for wait in waits if wait), default=None)
+    wait = min((wait for wait in waits if wait), default=None)
+    return DONE if wait is None else requeue_after(wait)
+
+
+def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
+    """Whether it has been ready for as long as it must be."""
+    return available_in(pod, min_ready_seconds, now) == 0.0
 
 
 def spared(pods: Sequence[Pod], count: int, related: Iterable[Pod] = ()) -> list[Pod]:

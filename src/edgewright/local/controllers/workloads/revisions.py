@@ -6,20 +6,22 @@ it is missing, gives it a new number when a template comes back, and removes old
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from edgewright.local.controllers.workloads import names
-from edgewright.local.controllers.workloads.kinds import ControllerRevision
-from edgewright.local.controllers.workloads.pods import BY_OWNER, controller_of, reference
+from edgewright.local.controllers.workloads.dependents import Indexed, is_controlled_by, reference
+from edgewright.local.controllers.workloads.kinds import ControllerRevision, DaemonSet, StatefulSet
 from edgewright.runtime import Key, Manager, Resource
 from edgewright.runtime.errors import AlreadyExists, NotFound
 
 HASH: Final = "controller.kubernetes.io/hash"
 POD_HASH: Final = "controller-revision-hash"
+
+S = TypeVar("S", StatefulSet, DaemonSet)
 
 
 def data_of(template: dict[str, Any]) -> dict[str, Any]:
@@ -38,30 +40,24 @@ def template_of(revision: ControllerRevision) -> dict[str, Any]:
     return {name: value for name, value in held.items() if name != "$patch"}
 
 
-def _owner_uids(revision: ControllerRevision) -> Iterable[str]:
-    owner = controller_of(revision)
-    return (owner.uid,) if owner else ()
-
-
 class History:
     """The revisions of all objects."""
 
     def __init__(self, manager: Manager, *, label: str = HASH) -> None:
         self._label = label
         self._client = manager.client
-        self.cache = manager.cache(ControllerRevision)
-        with suppress(ValueError):  # another controller has added it
-            self.cache.add_index(BY_OWNER, _owner_uids)
+        self.revisions = Indexed(manager, ControllerRevision)
 
     def of(self, owner: Resource) -> list[ControllerRevision]:
         """The revisions of an object, the latest last."""
-        found = self.cache.by(BY_OWNER, owner.metadata.uid)
-        return sorted(found, key=lambda each: (each.revision, each.metadata.name))
+        return sorted(self.revisions.of(owner), key=lambda each: (each.revision, each.metadata.name))
 
-    async def current(
-        self, owner: Resource, template: dict[str, Any], collisions: int | None
-    ) -> ControllerRevision | None:
-        """The revision of a template, made or renumbered where that is needed; None where its name is taken."""
+    async def current(self, owner: S) -> ControllerRevision | None:
+        """The revision of the template as it is, made or renumbered where that is needed.
+
+        None where its name is taken: that was counted in the status, and the next pass tries another name.
+        """
+        template, collisions = owner.spec.template, owner.status.collision_count
         known, data = self.of(owner), data_of(template)
         number = known[-1].revision + 1 if known else 1
         same = [each for each in known if each.data == data]
@@ -73,7 +69,7 @@ class History:
                 found.key, {"revision": number}, resource_version=found.metadata.resource_version
             )
         value = names.digest(template, collisions)
-        labels = {**((template.get("metadata") or {}).get("labels") or {}), self._label: value}
+        labels = {**owner.spec.labels, self._label: value}
         name = f"{owner.metadata.name}-{value}"
         body = {
             "apiVersion": "apps/v1",
@@ -92,9 +88,12 @@ class History:
         try:
             return msgspec.convert(await api.create(body), ControllerRevision)
         except AlreadyExists:
-            there = await self.cache.fetch(Key(owner.metadata.namespace, name))
-            mine = there is not None and (ref := controller_of(there)) is not None and ref.uid == owner.metadata.uid
-            return there if there is not None and mine and there.data == data else None
+            there = await self.revisions.cache.fetch(Key(owner.metadata.namespace, name))
+            if there is not None and is_controlled_by(there, owner) and there.data == data:
+                return there
+            wanted = msgspec.structs.replace(owner.status, collision_count=(collisions or 0) + 1)
+            await self._client.of(type(owner)).write_status(owner, wanted)
+            return None
 
     async def forget(self, owner: Resource, limit: int, used: Collection[str]) -> None:
         """Removes the oldest revisions that nobody uses (by their names), but for so many."""

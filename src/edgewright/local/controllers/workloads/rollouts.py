@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from edgewright.local.controllers.workloads import names, rollout_status
+from edgewright.local.controllers.workloads.dependents import reference
 from edgewright.local.controllers.workloads.kinds import Deployment, DeploymentStatus, ReplicaSet, ReplicaSetSpec
-from edgewright.local.controllers.workloads.pods import reference
 from edgewright.runtime import ObjectMeta, RawObject
 
 HASH: Final = "pod-template-hash"
@@ -130,8 +130,8 @@ class _Rollout:
     def _created(self, replicas: int) -> Plan:
         spec = self.deployment.spec
         value = names.digest(spec.template, self.deployment.status.collision_count)
-        labels = {**((spec.template.get("metadata") or {}).get("labels") or {}), HASH: value}
-        template = {**spec.template, "metadata": {**(spec.template.get("metadata") or {}), "labels": labels}}
+        labels = {**spec.labels, HASH: value}
+        template = {**spec.template, "metadata": {**spec.about, "labels": labels}}
         selector = spec.selector.to_raw()
         selector["matchLabels"] = {**selector.get("matchLabels", {}), HASH: value}
         name = f"{self.deployment.metadata.name[: _MAX_NAME - len(value) - 1]}-{value}"
