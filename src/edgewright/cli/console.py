@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import ssl
 
     from edgewright.console import Settings
+    from edgewright.console.impersonation import Impersonation
     from edgewright.console.oidc import OidcSettings
 
 LISTEN: Final = "127.0.0.1:8090"
@@ -80,7 +81,8 @@ def console(
         typer.Option(
             "--oidc-issuer",
             metavar="URL",
-            help="Let people sign in at this OpenID Connect provider, which the API server must know too.",
+            help="Let people sign in at this OpenID Connect provider, which the API server must know too, "
+            "unless the console acts for them (--impersonate-prefix).",
             show_default=False,
         ),
     ] = None,
@@ -113,6 +115,43 @@ def console(
             metavar="SCOPES",
             help="What to ask the provider for; default: openid profile email groups. With offline_access, sessions "
             "outlive the ID token.",
+            show_default=False,
+        ),
+    ] = None,
+    impersonate_prefix: Annotated[
+        str | None,
+        typer.Option(
+            "--impersonate-prefix",
+            metavar="PREFIX",
+            help="For an API server that does not know the provider: act for people who sign in, as the kubeconfig's "
+            "user, who must be allowed to impersonate; their names begin with this, such as oidc:.",
+            show_default=False,
+        ),
+    ] = None,
+    impersonate_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--impersonate-group",
+            metavar="GROUP",
+            help="With --impersonate-prefix: a group at the provider that counts; repeat it for more.",
+            show_default=False,
+        ),
+    ] = None,
+    oidc_username_claim: Annotated[
+        str | None,
+        typer.Option(
+            "--oidc-username-claim",
+            metavar="CLAIM",
+            help="With --impersonate-prefix: where the ID token has the name; default sub.",
+            show_default=False,
+        ),
+    ] = None,
+    oidc_groups_claim: Annotated[
+        str | None,
+        typer.Option(
+            "--oidc-groups-claim",
+            metavar="CLAIM",
+            help="With --impersonate-prefix: where the ID token has the groups; default groups.",
             show_default=False,
         ),
     ] = None,
@@ -164,6 +203,10 @@ def console(
             client_secret_file=oidc_client_secret_file,
             ca=oidc_ca,
             scope=oidc_scope,
+            impersonate_prefix=impersonate_prefix,
+            impersonate_groups=tuple(impersonate_group or ()),
+            username_claim=oidc_username_claim,
+            groups_claim=oidc_groups_claim,
             external_url=external_url,
             session_key_file=session_key_file,
         ),
@@ -192,6 +235,10 @@ class Oidc:
     client_secret_file: Path | None = None
     ca: Path | None = None
     scope: str | None = None
+    impersonate_prefix: str | None = None
+    impersonate_groups: tuple[str, ...] = ()
+    username_claim: str | None = None
+    groups_claim: str | None = None
     external_url: str | None = None
     session_key_file: Path | None = None
 
@@ -202,7 +249,7 @@ class Oidc:
 
         if self.issuer is None:
             for option, value in self._others().items():
-                if value is not None:
+                if value not in (None, ()):
                     raise ConfigError(f"{option} is about sign-in at a provider: name that with --oidc-issuer")
             return None
         if problem := issuer_problem(self.issuer):
@@ -221,7 +268,37 @@ class Oidc:
             external_url=self._external_url(loopback=loopback),
             tls=self._tls(),
             keys=() if key_file is None else tuple(read_keys(key_file, option="--session-key-file")),
+            impersonation=self._impersonation(),
         )
+
+    def _impersonation(self) -> Impersonation | None:
+        from edgewright.console.impersonation import (  # noqa: PLC0415
+            GROUPS_CLAIM,
+            USERNAME_CLAIM,
+            Impersonation,
+            prefix_problem,
+        )
+
+        if self.impersonate_prefix is None:
+            for option, value in self._about_impersonation().items():
+                if value not in (None, ()):
+                    raise ConfigError(f"{option} is about acting for people: switch that on with --impersonate-prefix")
+            return None
+        if problem := prefix_problem(self.impersonate_prefix):
+            raise ConfigError(f"--impersonate-prefix {self.impersonate_prefix}: {problem}")
+        return Impersonation(
+            prefix=self.impersonate_prefix,
+            groups=frozenset(self.impersonate_groups),
+            username_claim=self.username_claim or USERNAME_CLAIM,
+            groups_claim=self.groups_claim or GROUPS_CLAIM,
+        )
+
+    def _about_impersonation(self) -> dict[str, object]:
+        return {
+            "--impersonate-group": self.impersonate_groups,
+            "--oidc-username-claim": self.username_claim,
+            "--oidc-groups-claim": self.groups_claim,
+        }
 
     def _others(self) -> dict[str, object]:
         return {
@@ -229,6 +306,8 @@ class Oidc:
             "--oidc-client-secret-file": self.client_secret_file,
             "--oidc-ca": self.ca,
             "--oidc-scope": self.scope,
+            "--impersonate-prefix": self.impersonate_prefix,
+            **self._about_impersonation(),
             "--external-url": self.external_url,
             "--session-key-file": self.session_key_file,
         }
@@ -402,6 +481,8 @@ def for_its_owner(where: Listen, *, option: str) -> Chosen:
 
 def how_to_use(address: Address, server: str) -> str:
     """What somebody reads who has just started it."""
+    from edgewright.console.oidc import CALLBACK  # noqa: PLC0415
+
     url = address.url
     lines = [
         f"Edgewright serves the REST API for applications at {url}/api/v1, in front of {server}",
@@ -422,6 +503,8 @@ def how_to_use(address: Address, server: str) -> str:
             "People sign in at the provider, which must know this redirect address:",
             "",
             f"  {address.callback}",
+            "",
+            f"and {address.callback.removesuffix(CALLBACK)}/ for the way back when they have signed out there.",
             "",
         ]
     return "\n".join([*lines, "Ctrl-C stops it."])

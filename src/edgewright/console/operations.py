@@ -192,7 +192,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="DELETE",
         path="/api/v1/session",
         summary="End the session of a browser",
-        answers=(Answer(status=204, about="The session is over.", headers={"Set-Cookie": "The cookies go."}),),
+        answers=(
+            Answer(status=204, about="The session is over.", headers={"Set-Cookie": "The cookies go."}),
+            Answer(
+                status=200,
+                about="The session is over here, and can be ended at the provider too.",
+                schema="SignedOut",
+                headers={"Set-Cookie": "The cookies go."},
+            ),
+        ),
         handler=about.sign_out,
     ),
     Operation(
