@@ -161,5 +161,6 @@ async def test_a_console_without_the_right_acts_for_nobody(place: Place, tmp_pat
     async with browsing(place, tmp_path, "people") as browser:
         await browser.sign_in("jane")
         refused = await browser("GET", place.jobs)
-        assert (refused.status, refused.body["verb"], refused.body["resource"]) == (403, "impersonate", "groups")
+        # From 1.35 on the real server asks for narrower rights first, and names the first of them that is missing.
+        assert (refused.status, refused.body["verb"].partition("-")[0]) == (403, "impersonate"), refused.text
         assert refused.body["user"] == f"system:serviceaccount:{place.namespace}:console"
