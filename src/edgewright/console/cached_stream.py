@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BATCH_SECONDS: Final = 0.5
 """So long after a batch the next one may come."""
-_PART_BYTES: Final = 64 << 10
+PART_BYTES: Final = 64 << 10
 """A part is about so big at most, however much there is to tell: each stream holds one while its client reads."""
 _NAME: Final = re.compile(r"[A-Za-z0-9.-]*")
 
@@ -165,7 +165,7 @@ def joined(messages: Iterable[bytes]) -> Iterator[bytes]:
     for each in messages:
         parts.append(each)
         size += len(each)
-        if size > _PART_BYTES:
+        if size > PART_BYTES:
             yield b"".join(parts)
             parts, size = [], 0
     if size:
