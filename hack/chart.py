@@ -38,6 +38,7 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
         f"console/{name}.yaml"
         for name in ("service_account", "role", "kinds_role", "role_binding", "console", "service")
     ),
+    "console-impersonation": tuple(f"console-impersonation/{name}.yaml" for name in ("role", "role_binding")),
     "network-policy": tuple(
         f"network-policy/{name}.yaml" for name in ("allow-metrics-traffic", "allow-agents", "allow-portals")
     ),
@@ -48,6 +49,7 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
 CONDITIONS: Final = {
     "gateway": '(and .Values.gateway.enabled (include "edgewright.has" (list . "edge")))',
     "console": ".Values.console.enabled",
+    "console-impersonation": "(and .Values.console.enabled .Values.console.oidc.impersonation.prefix)",
     "network-policy": ".Values.networkPolicy.enabled",
     "monitor": ".Values.prometheus.serviceMonitor",
     "alerts": ".Values.prometheus.rules",
@@ -180,6 +182,10 @@ def _gateway_service(document: dict[str, Any]) -> None:
     document["spec"]["type"] = _mark(".Values.gateway.service.type")
 
 
+def _impersonation(document: dict[str, Any]) -> None:
+    document["rules"] = _mark('include "edgewright.impersonation" . | fromYamlArray | toJson')
+
+
 def _console_service(document: dict[str, Any]) -> None:
     document["spec"]["type"] = _mark(".Values.console.service.type")
 
@@ -189,6 +195,7 @@ def _monitor(document: dict[str, Any]) -> None:
 
 
 _ADAPT: Final = {
+    ("ClusterRole", "console-impersonation-role"): _impersonation,
     ("Deployment", "controller-manager"): _manager,
     ("Deployment", "console"): _console,
     ("Deployment", "gateway"): _gateway,

@@ -11,5 +11,6 @@ export default defineConfig({
     assetsInlineLimit: 0, // a data: address would need an exception in the Content-Security-Policy
     sourcemap: false,
   },
-  test: { include: ["src/**/*.test.ts"] },
+  // A limit only bounds a failure: a busy machine is none.
+  test: { include: ["src/**/*.test.ts"], testTimeout: 60_000 },
 });

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 
-from tests.browser.chromium import pages
+from tests.browser.chromium import browsers, pages
 from tests.browser.console_page import sign_in
 
 _LOADED = """() => performance.getEntriesByType('navigation').concat(performance.getEntriesByType('resource'))
@@ -22,7 +20,7 @@ _PATIENCE = 300_000
 
 def main(url: str, token: str) -> None:
     """Opens it, and waits for the end of standard input."""
-    with tempfile.TemporaryDirectory() as profile, pages(Path(profile)) as page:
+    with browsers() as browser, pages(browser) as page:
         page.set_default_timeout(_PATIENCE)
         sign_in(page, url, token)
         print(json.dumps({"first_load": page.evaluate(_LOADED)}), flush=True)

@@ -112,6 +112,13 @@ class ConsoleProcess:
     def __init__(self, process: subprocess.Popen[str], out: Path, err: Path) -> None:
         self.process = process
         self._out, self._err = out, err
+        self.killed = False
+
+    def kill(self) -> None:
+        """Ends it as a crash does."""
+        self.process.kill()
+        self.process.wait()
+        self.killed = True
 
     @property
     def said(self) -> str:
@@ -177,10 +184,12 @@ def console(server: ApiServer | Path, folder: Path, *arguments: str, port: int =
             text=True,
             env=environment(HOME=str(folder), KUBECONFIG=str(kubeconfig)),
         )
+    running = ConsoleProcess(process, out, err)
     try:
-        yield ConsoleProcess(process, out, err)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0, out.read_text() + err.read_text()
+        yield running
+        if not running.killed:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0, out.read_text() + err.read_text()
     finally:
         if process.poll() is None:
             process.kill()

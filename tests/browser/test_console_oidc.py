@@ -83,7 +83,12 @@ def test_somebody_signs_in_at_the_provider_and_signs_out(
         page.goto(f"{console.url}/devices")
         expect(page.get_by_text("Signed in as oidc:jane")).to_be_visible(timeout=60_000)
         page.get_by_role("button", name="Sign out").click()
+        page.get_by_role("button", name="Yes, sign me out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible(timeout=60_000)
+        assert page.url == f"{console.url}/"
         assert page.evaluate(ME)[0] == 401
         assert [each for each in page.context.cookies(console.url) if "edgewright" in each["name"]] == []
+        # The provider has forgotten them too.
+        page.get_by_role("link", name="Sign in with your account").click()
+        expect(page.get_by_placeholder("Enter any login")).to_be_visible(timeout=60_000)
         assert refused == []

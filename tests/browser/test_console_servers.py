@@ -131,6 +131,22 @@ def test_a_rollout_is_planned_stopped_by_its_canary_and_recalled(scene: Scene, p
     wait_until(lambda: scene.version_of(good) == FIRST, what="the device is back")
 
 
+def test_the_numbers_of_a_recall_follow_what_happens_while_they_are_read(scene: Scene, page: Page) -> None:
+    device = scene.names[0]
+    if not scene.flashed(device):
+        scene.flash(device)
+    other = NEXT if scene.version_of(device) == FIRST else FIRST
+    scene.rollout("late", other, selector={"names": [device]}, paused=True)
+    sign_in(page, scene.console.url, scene.tokens["admin"])
+    show_rollout(page, "late")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Paused")
+    button(page, "Recall").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("0 devices go back to what each ran before")
+    scene.change("late", {"spec": {"paused": False}})
+    expect(dialog).to_contain_text("1 device goes back to what it ran before")
+
+
 def test_a_viewer_sees_everything_and_why_no_button_works(scene: Scene, page: Page) -> None:
     scene.rollout("quiet", paused=True)
     sign_in(page, scene.console.url, scene.tokens["viewer"])

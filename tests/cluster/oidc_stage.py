@@ -131,6 +131,7 @@ def _described(folder: Path, code: Path, certificate: Path, key: Path) -> Provid
     client = {
         "application_type": "native",
         "redirect_uris": [f"http://127.0.0.1{CALLBACK}"],
+        "post_logout_redirect_uris": ["http://127.0.0.1/"],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
     }
@@ -261,6 +262,16 @@ class Browser:
         """The whole way."""
         answer = await self.come_back(await self.to_provider(user))
         assert (answer.status, answer.headers["Location"]) == (303, "/"), answer.text
+
+    async def sign_out_there(self, address: str) -> str:
+        """Confirms at the provider that its session ends: where that sends the browser back to."""
+        asked = await self.ask("GET", address, site="cross-site")
+        action = re.search(r'<form[^>]* action="([^"]+)"', asked.text)
+        fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', asked.text))
+        assert action, asked.text
+        form = {**fields, "logout": "yes"}
+        done = await self.ask("POST", urljoin(asked.url, html.unescape(action[1])), site="same-origin", form=form)
+        return done.place
 
     @property
     def session(self) -> dict[str, str]:

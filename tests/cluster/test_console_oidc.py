@@ -160,7 +160,7 @@ async def test_the_command_lets_people_sign_in_and_act_with_their_own_rights(pla
                 assert refused.status == 403, (path, refused.text)
                 assert (refused.body["user"], refused.body["verb"]) == ("oidc:jane", verb)
             ended = await browser("DELETE", "/api/v1/session")
-            assert (ended.status, browser.session) == (204, {})
+            assert (ended.status, browser.session) == (200, {})
             assert (await browser("GET", place.jobs)).status == 401
         code = back.partition("code=")[2].partition("&")[0]
         assert (len(code) > 20, code in process.said) == (True, False)
@@ -235,11 +235,27 @@ async def test_a_copy_of_a_session_that_ended_and_a_changed_cookie_are_worth_not
         replica.restore(good)
         assert (await replica("GET", place.jobs)).status == 200
         browser.restore(good)
-        assert (await browser("DELETE", "/api/v1/session")).status == 204
+        assert (await browser("DELETE", "/api/v1/session")).status == 200
         browser.restore(good)
         assert (await browser("GET", place.jobs)).body["detail"] == "the session is over: sign in again"
         clock.seconds = 4000
         assert (await replica("GET", place.jobs)).status == 401
+
+
+async def test_who_signs_out_is_signed_out_at_the_provider_too_and_comes_back(place: Place) -> None:
+    async with browsing(place) as browser:
+        await browser.sign_in("jane")
+        there = (await browser("DELETE", "/api/v1/session")).body["provider"]
+        assert there.startswith(f"{place.provider.issuer}/")
+        assert await browser.sign_out_there(there) == f"{browser.console}/"
+        # The provider knows nobody now: who signs in is asked for a name again, and may be somebody else.
+        await browser.sign_in("joe")
+
+        async def is_joe() -> bool:
+            return (await browser("GET", "/api/v1/me")).status == 200
+
+        await wait_until_async(is_joe, what="the API server knows the user", interval=0.2)
+        assert (await browser("GET", "/api/v1/me")).body["user"]["name"] == "oidc:joe"
 
 
 async def test_an_answer_for_another_browser_is_refused(place: Place) -> None:

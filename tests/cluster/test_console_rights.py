@@ -103,6 +103,10 @@ def actions(path: str, place: str) -> Iterator[Case]:
     yield Case("recallRollout", (get, create, patch), "POST", f"{path}/recall", {})
 
 
+SWITCH = "/api/v1/fleet/{}"
+"""Who freezes the fleet changes the one object of a kind that has no other: it is asked for outside of the table."""
+
+
 class Matrix:
     """A console in front of the API server, with each identity as a caller of both."""
 
@@ -208,7 +212,41 @@ async def matrix_of(rights: Rights, *, cached: bool = False) -> AsyncIterator[Ma
 def test_no_operation_is_left_out_of_the_table() -> None:
     rights = Rights(server=None, namespace="here", hidden="there", tokens={})  # type: ignore[arg-type]
     told = {case.operation for source in (cases(rights), questions(rights), actions("", "here")) for case in source}
-    assert told | {"signIn", "signOut"} == {each.name for each in OPERATIONS}
+    apart = {"signIn", "signOut", "switchFleet", "undoRollout"}  # each has a test of its own
+    assert told | apart == {each.name for each in OPERATIONS}
+
+
+@pytest.mark.parametrize("who", IDENTITIES)
+async def test_the_fleet_is_frozen_by_who_may_patch_it_alone(rights: Rights, who: str) -> None:
+    async with matrix_of(rights) as matrix:
+        await matrix.known(who)
+        caller = matrix.application(who)
+        for action in ("freeze", "unfreeze"):
+            answer = await caller("POST", SWITCH.format(action), {})
+            if who in {"operator", "admin"}:
+                assert (answer.status, answer.body["spec"]["frozen"]) == (202, action == "freeze"), answer.body
+            else:
+                assert (answer.status, answer.body["resource"]) == (403, "fleets.edgewright.dev"), answer.body
+                assert answer.body["user"].endswith(f":{who}")
+
+
+@pytest.mark.parametrize("who", IDENTITIES)
+async def test_an_undo_takes_the_rights_of_what_it_reads_and_makes(rights: Rights, who: str) -> None:
+    names = [f"undo-{number}-{who}" for number in (1, 2)]
+    for number, name in enumerate(names):
+        body = rights.body("rollouts", name)
+        body["spec"] = {**body["spec"], "version": f"1.1.{number}", "selector": {"names": [who]}, "paused": True}
+        rights.server.request("POST", rights.path("rollouts", rights.namespace), body)
+    async with matrix_of(rights) as matrix:
+        await matrix.known(who)
+        path = f"/api/v1/namespaces/{rights.namespace}/rollouts/{names[1]}/undo"
+        answer = await matrix.application(who)("POST", path, {})
+        may = rights.may(who, "rollouts", rights.namespace) >= {"get", "list", "create", "patch"}
+        assert answer.status == (202 if may else 403), answer.body
+    there = rights.server.request("GET", rights.path("rollouts", rights.namespace, names[1]))
+    assert bool(there["spec"].get("aborted")) is may
+    for name in (*names, *([f"{names[1]}-undo"] if may else [])):
+        rights.server.request("DELETE", rights.path("rollouts", rights.namespace, name))
 
 
 @pytest.mark.parametrize("who", IDENTITIES)

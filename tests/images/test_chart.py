@@ -222,6 +222,26 @@ def test_the_console_signs_people_in_and_can_be_behind_a_proxy() -> None:
     assert {each["name"] for each in pod["volumes"]} == {"tmp", "session-key"}
 
 
+def test_the_console_may_act_for_people_only_where_that_is_switched_on() -> None:
+    oidc = {"issuer": "https://login.example", "clientId": "edgewright"}
+    given = {"enabled": True, "externalUrl": "https://console.example"}
+    plain = rendered(console={**given, "oidc": oidc})
+    role = ("ClusterRole", "", "edgewright-console-impersonation-role")
+    assert "impersonate" not in str(plain)
+    users = {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]}
+    for groups in ([], ["fleet", "ops"]):
+        impersonation = {"prefix": "oidc:", "groups": groups}
+        chart = rendered(console={**given, "oidc": {**oidc, "impersonation": impersonation}})
+        named = [{**users, "resources": ["groups"], "resourceNames": [f"oidc:{each}" for each in groups]}]
+        assert chart[role]["rules"] == [users, *(named if groups else [])]
+        binding = chart["ClusterRoleBinding", "", "edgewright-console-impersonation-rolebinding"]
+        account = {"kind": "ServiceAccount", "name": "edgewright-console", "namespace": NAMESPACE}
+        assert (binding["roleRef"]["name"], binding["subjects"]) == (role[2], [account])
+        (container,) = chart["Deployment", NAMESPACE, "edgewright-console"]["spec"]["template"]["spec"]["containers"]
+        wanted = ["--impersonate-prefix=oidc:", *(f"--impersonate-group={each}" for each in groups)]
+        assert [each for each in container["args"] if each.startswith("--impersonate")] == wanted
+
+
 def test_an_image_by_its_digest() -> None:
     digest = f"sha256:{'0' * 64}"
     pod = rendered(image={"digest": digest})["Deployment", NAMESPACE, "edgewright-controller-manager"]["spec"]

@@ -31,7 +31,7 @@ import { type ReactElement, useState } from "react";
 import { Link, Navigate, Route, Routes, useLocation } from "react-router";
 
 import { ProblemError, api, rememberToken } from "./api/client";
-import type { FleetSummary, Me, Problem } from "./api/types";
+import type { FleetSummary, Me, Problem, SignedOut } from "./api/types";
 import { text } from "./model/text";
 import { CreateRolloutPage } from "./pages/create-rollout";
 import { DevicePage } from "./pages/device";
@@ -98,12 +98,13 @@ interface FrameProps {
   children: ReactElement;
 }
 
-/** Ends the session and begins again with an empty page: nothing of what was seen stays in its memory. */
+/** Ends the session, at the provider too where it can, and begins again with an empty page: nothing of what was seen stays in its memory. */
 async function signOut(): Promise<void> {
+  let next = "/";
   try {
-    await api("DELETE", "/api/v1/session");
+    next = (await api<SignedOut | undefined>("DELETE", "/api/v1/session"))?.provider ?? next;
   } finally {
-    location.assign("/");
+    location.assign(next);
   }
 }
 

@@ -117,9 +117,34 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 - {{ printf "--oidc-scope=%s" . | quote }}
 {{- end }}
 {{- end }}
+{{- with .impersonation.prefix }}
+- {{ printf "--impersonate-prefix=%s" . | quote }}
+{{- range $.Values.console.oidc.impersonation.groups }}
+- {{ printf "--impersonate-group=%s" . | quote }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- range .Values.console.arguments }}
 - {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{- /* Without a name, a rule would be about every group: where none is allowed there is none. */ -}}
+{{- define "edgewright.impersonation" -}}
+- apiGroups: [""]
+  resources: [users]
+  verbs: [impersonate]
+{{- with .Values.console.oidc.impersonation }}
+{{- if .groups }}
+- apiGroups: [""]
+  resources: [groups]
+  verbs: [impersonate]
+  resourceNames:
+{{- $prefix := .prefix }}
+{{- range .groups }}
+  - {{ printf "%s%s" $prefix . | quote }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 

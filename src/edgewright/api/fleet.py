@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final
 
 from edgewright.api.annotations import Rule, Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
-from edgewright.runtime.objects import Kind, Struct
+from edgewright.runtime.objects import Kind, RawObject, Struct
 
 FLEET: Final = "fleet"
 """The name of the one object."""
@@ -30,6 +30,10 @@ class FleetSpec(Struct, frozen=True, kw_only=True):
 
     since: datetime | None = None
     """When it was frozen."""
+
+
+FREEZE_MANAGER: Final = "edgewright-freeze"
+"""Who owns the fields of the switch, whichever way it is turned."""
 
 
 class Fleet(CustomResource, frozen=True, kw_only=True):
@@ -53,3 +57,14 @@ class Fleet(CustomResource, frozen=True, kw_only=True):
 
     spec: FleetSpec = FleetSpec()
     """Whether devices may be started."""
+
+
+def switched(spec: FleetSpec) -> RawObject:
+    """The one Fleet as it is applied: with every field, so that one that was set before does not stay."""
+    since = {"since": spec.since.isoformat().replace("+00:00", "Z")} if spec.since else {}
+    return {
+        "apiVersion": Fleet.kind.api_version,
+        "kind": Fleet.kind.kind,
+        "metadata": {"name": FLEET},
+        "spec": {"frozen": spec.frozen, "reason": spec.reason, "by": spec.by, **since},
+    }

@@ -17,19 +17,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from edgewright.cli.console_oidc import Oidc
 from edgewright.cli.failure import Failed
 from edgewright.cli.options import Context, Kubeconfig
 from edgewright.cli.signals import stop_on_signals
 from edgewright.cli.up import Listen, read_listen
 from edgewright.runtime import config, logs
 from edgewright.runtime.config import ConfigError
-from edgewright.runtime.tls import ClientTls, PemFile, read_bytes
 
 if TYPE_CHECKING:
     import ssl
 
     from edgewright.console import Settings
-    from edgewright.console.oidc import OidcSettings
 
 LISTEN: Final = "127.0.0.1:8090"
 """Where it serves unless it is told otherwise."""
@@ -80,7 +79,8 @@ def console(
         typer.Option(
             "--oidc-issuer",
             metavar="URL",
-            help="Let people sign in at this OpenID Connect provider, which the API server must know too.",
+            help="Let people sign in at this OpenID Connect provider, which the API server must know too, "
+            "unless the console acts for them (--impersonate-prefix).",
             show_default=False,
         ),
     ] = None,
@@ -113,6 +113,43 @@ def console(
             metavar="SCOPES",
             help="What to ask the provider for; default: openid profile email groups. With offline_access, sessions "
             "outlive the ID token.",
+            show_default=False,
+        ),
+    ] = None,
+    impersonate_prefix: Annotated[
+        str | None,
+        typer.Option(
+            "--impersonate-prefix",
+            metavar="PREFIX",
+            help="For an API server that does not know the provider: act for people who sign in, as the kubeconfig's "
+            "user, who must be allowed to impersonate; their names begin with this, such as oidc:.",
+            show_default=False,
+        ),
+    ] = None,
+    impersonate_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--impersonate-group",
+            metavar="GROUP",
+            help="With --impersonate-prefix: a group at the provider that counts; repeat it for more.",
+            show_default=False,
+        ),
+    ] = None,
+    oidc_username_claim: Annotated[
+        str | None,
+        typer.Option(
+            "--oidc-username-claim",
+            metavar="CLAIM",
+            help="With --impersonate-prefix: where the ID token has the name; default sub.",
+            show_default=False,
+        ),
+    ] = None,
+    oidc_groups_claim: Annotated[
+        str | None,
+        typer.Option(
+            "--oidc-groups-claim",
+            metavar="CLAIM",
+            help="With --impersonate-prefix: where the ID token has the groups; default groups.",
             show_default=False,
         ),
     ] = None,
@@ -164,6 +201,10 @@ def console(
             client_secret_file=oidc_client_secret_file,
             ca=oidc_ca,
             scope=oidc_scope,
+            impersonate_prefix=impersonate_prefix,
+            impersonate_groups=tuple(impersonate_group or ()),
+            username_claim=oidc_username_claim,
+            groups_claim=oidc_groups_claim,
             external_url=external_url,
             session_key_file=session_key_file,
         ),
@@ -181,91 +222,6 @@ class Chosen:
 
     settings: Settings
     tls: ssl.SSLContext | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Oidc:
-    """The options about sign-in at a provider, as they were given."""
-
-    issuer: str | None = None
-    client_id: str | None = None
-    client_secret_file: Path | None = None
-    ca: Path | None = None
-    scope: str | None = None
-    external_url: str | None = None
-    session_key_file: Path | None = None
-
-    def settings(self, *, loopback: bool) -> OidcSettings | None:
-        """The provider, where one is named; wrong usage says which options do not go together."""
-        from edgewright.console.oidc import SCOPE, OidcSettings, issuer_problem  # noqa: PLC0415
-        from edgewright.console.sessions import read_keys  # noqa: PLC0415
-
-        if self.issuer is None:
-            for option, value in self._others().items():
-                if value is not None:
-                    raise ConfigError(f"{option} is about sign-in at a provider: name that with --oidc-issuer")
-            return None
-        if problem := issuer_problem(self.issuer):
-            raise ConfigError(f"--oidc-issuer {self.issuer}: {problem}")
-        if not self.client_id:
-            raise ConfigError("--oidc-issuer: as whom does the provider know the console? Name --oidc-client-id")
-        scope = SCOPE if self.scope is None else " ".join(self.scope.split())
-        if "openid" not in scope.split():
-            raise ConfigError("--oidc-scope: must have openid, else no ID token comes")
-        key_file = self.session_key_file
-        return OidcSettings(
-            issuer=self.issuer,
-            client_id=self.client_id,
-            client_secret=self._secret(),
-            scope=scope,
-            external_url=self._external_url(loopback=loopback),
-            tls=self._tls(),
-            keys=() if key_file is None else tuple(read_keys(key_file, option="--session-key-file")),
-        )
-
-    def _others(self) -> dict[str, object]:
-        return {
-            "--oidc-client-id": self.client_id,
-            "--oidc-client-secret-file": self.client_secret_file,
-            "--oidc-ca": self.ca,
-            "--oidc-scope": self.scope,
-            "--external-url": self.external_url,
-            "--session-key-file": self.session_key_file,
-        }
-
-    def _external_url(self, *, loopback: bool) -> str:
-        from edgewright.console.gate import host_name, is_loopback, origin_problem  # noqa: PLC0415
-
-        if self.external_url is None:
-            if loopback:
-                return ""
-            raise ConfigError(
-                "--oidc-issuer: the provider must know where browsers reach the console: name --external-url"
-            )
-        url = self.external_url.removesuffix("/")
-        if origin_problem(url):
-            raise ConfigError(
-                f"--external-url {self.external_url}: is not an address without a path, such as "
-                "https://console.example.com"
-            )
-        if not url.startswith("https://") and not is_loopback(host_name(url.partition("//")[2])):
-            raise ConfigError(f"--external-url {self.external_url}: must begin with https://")
-        return url
-
-    def _secret(self) -> str:
-        if self.client_secret_file is None:
-            return ""
-        option = "--oidc-client-secret-file"
-        try:
-            secret = read_bytes(self.client_secret_file, origin=option).decode().strip()
-        except UnicodeDecodeError:
-            secret = ""
-        if not secret or not secret.isprintable():
-            raise ConfigError(f"{option}: {self.client_secret_file}: is not a secret in one line of text")
-        return secret
-
-    def _tls(self) -> ssl.SSLContext | None:
-        return None if self.ca is None else ClientTls(authorities=PemFile(origin="--oidc-ca", path=self.ca).read())
 
 
 def choose(
@@ -402,6 +358,8 @@ def for_its_owner(where: Listen, *, option: str) -> Chosen:
 
 def how_to_use(address: Address, server: str) -> str:
     """What somebody reads who has just started it."""
+    from edgewright.console.oidc import CALLBACK  # noqa: PLC0415
+
     url = address.url
     lines = [
         f"Edgewright serves the REST API for applications at {url}/api/v1, in front of {server}",
@@ -422,6 +380,8 @@ def how_to_use(address: Address, server: str) -> str:
             "People sign in at the provider, which must know this redirect address:",
             "",
             f"  {address.callback}",
+            "",
+            f"and {address.callback.removesuffix(CALLBACK)}/ for the way back when they have signed out there.",
             "",
         ]
     return "\n".join([*lines, "Ctrl-C stops it."])

@@ -10,13 +10,12 @@ from typing import Annotated
 
 import typer
 
-from edgewright.api.fleet import FLEET, Fleet, FleetSpec
+from edgewright.api.fleet import FLEET, FREEZE_MANAGER, Fleet, FleetSpec, switched
 from edgewright.cli import terminal
 from edgewright.cli.cluster import Context, Kubeconfig, missing, place
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.errors import NotFound
-from edgewright.runtime.objects import ObjectMeta
 
 
 def freeze(
@@ -43,18 +42,8 @@ def unfreeze(*, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
 
 
 async def _write(client: Client, spec: FleetSpec, typed: str) -> None:
-    content = Fleet(metadata=ObjectMeta(name=FLEET), spec=spec).to_raw()
-    # Every field, so that one that was set before does not stay.
-    full = {"frozen": spec.frozen, "reason": spec.reason, "by": spec.by}
-    since = {"since": spec.since.isoformat().replace("+00:00", "Z")} if spec.since else {}
-    body = {
-        "apiVersion": Fleet.kind.api_version,
-        "kind": Fleet.kind.kind,
-        "metadata": content["metadata"],
-        "spec": full | since,
-    }
     try:
-        await client.raw(Fleet.kind).apply(body, manager="edgewright-freeze", force=True)
+        await client.raw(Fleet.kind).apply(switched(spec), manager=FREEZE_MANAGER, force=True)
     except NotFound as error:
         from edgewright.cli.cluster import Place  # noqa: PLC0415 - only where it failed
 

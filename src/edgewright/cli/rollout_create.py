@@ -453,7 +453,7 @@ def undo(
 ) -> None:
     """Bring the previous revision to the same devices, as a new rollout."""
     from edgewright.cli.rollout import jobs_of  # noqa: PLC0415 - that module uses this one
-    from edgewright.cli.rollout_plan import previous  # noqa: PLC0415
+    from edgewright.controllers.rollout.undo import previous, undo_name  # noqa: PLC0415
 
     where = place(kubeconfig, context, namespace)
 
@@ -471,6 +471,6 @@ def undo(
             raise Failed("nothing was changed")
         if not changes.has_ended(rollout) and not rollout.spec.aborted:
             await rollout_change.changed(client, where, name, lambda _: {"aborted": True})
-        return Wanted(name=as_name or f"{name}-undo", spec=spec)
+        return Wanted(name=as_name or undo_name(name), spec=spec)
 
     made(where, where.run(work))

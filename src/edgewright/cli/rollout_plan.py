@@ -1,6 +1,6 @@
 """What a rollout would do, in words: batches, devices, bytes, who is left out and why, and when it would end.
 
-`rollout plan` and `create --dry-run` print it; `undo` asks it what came before. The batches come from the operator's
+`rollout plan` and `create --dry-run` print it. The batches come from the operator's
 own plan, so that what is shown is what happens. Pure but for `outlook`, which reads and changes nothing.
 """
 
@@ -13,17 +13,12 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
 
-import msgspec
-
 from edgewright.api.device import Device
 from edgewright.api.firmwarerollout import (
-    REVISION_ANNOTATION,
-    FirmwareFor,
-    FirmwareRollout,
     FirmwareRolloutSpec,
 )
 from edgewright.api.flash_pod import Outcome
-from edgewright.api.flashjob import DEFAULT_CONCURRENT, FlashJob
+from edgewright.api.flashjob import DEFAULT_CONCURRENT
 from edgewright.api.reference import BadReference, parse_reference
 from edgewright.cli import terminal
 from edgewright.cli.cluster import Place, missing
@@ -167,59 +162,4 @@ def _end(seen: Outlook) -> str:
     return (
         f"{terminal.stamp(begin + timedelta(seconds=seconds))}, {spans.span(seconds)} after the start, with "
         f"{spans.span(each)} per device, {basis}{manual}"
-    )
-
-
-def previous(
-    rollout: FirmwareRollout, jobs: Sequence[FlashJob], others: Sequence[FirmwareRollout]
-) -> FirmwareRolloutSpec | None:
-    """The spec of a rollout that brings what came before: an earlier revision, or an earlier rollout to the same."""
-    now = rollout.status.revision or 1
-    earlier = {int(job.metadata.annotations.get(REVISION_ANNOTATION, "1")) for job in jobs}
-    numbers = [number for number in earlier if number < now]
-    if numbers:
-        last = str(max(numbers))
-        mine = [job for job in jobs if job.metadata.annotations.get(REVISION_ANNOTATION, "1") == last]
-        return _again(rollout.spec, mine)
-    made = rollout.metadata.creation_timestamp
-    before = [
-        each
-        for each in others
-        if each.metadata.uid != rollout.metadata.uid
-        and each.spec.selector == rollout.spec.selector
-        and each.spec.recall is None
-        and (each.spec.firmware or each.spec.firmwares)
-        and each.metadata.creation_timestamp is not None
-        and made is not None
-        and each.metadata.creation_timestamp <= made
-        and (each.spec.firmware, each.spec.version) != (rollout.spec.firmware, rollout.spec.version)
-    ]
-    if not before:
-        return None
-    latest = max(before, key=lambda each: (each.metadata.creation_timestamp or made, each.metadata.name))
-    return _new(rollout.spec, latest.spec.firmware, latest.spec.version, latest.spec.firmwares)
-
-
-def _again(spec: FirmwareRolloutSpec, jobs: Sequence[FlashJob]) -> FirmwareRolloutSpec:
-    brought = {(job.spec.device or "", job.spec.firmware, job.spec.version) for job in jobs}
-    if len({each[1:] for each in brought}) == 1:
-        _, firmware, version = next(iter(brought))
-        return _new(spec, firmware, version, ())
-    by_type = tuple(FirmwareFor(type=each[0], firmware=each[1], version=each[2]) for each in sorted(brought))
-    return _new(spec, "", "", by_type)
-
-
-def _new(
-    spec: FirmwareRolloutSpec, firmware: str, version: str, firmwares: tuple[FirmwareFor, ...]
-) -> FirmwareRolloutSpec:
-    return msgspec.structs.replace(
-        spec,
-        firmware=firmware,
-        version=version,
-        firmwares=firmwares,
-        paused=None,
-        aborted=None,
-        approvals=(),
-        resume_request="",
-        retry_request="",
     )

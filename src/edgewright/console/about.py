@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from edgewright.console import openapi, schemas
-from edgewright.console.answers import KindEntries, KindEntry, KindSchema, Link, Me, ProblemSort, Rights
+from edgewright.console.answers import KindEntries, KindEntry, KindSchema, Link, Me, ProblemSort, Rights, SignedOut
 from edgewright.console.call import Call, answer
 from edgewright.console.identity import COOKIE, SESSION_SECONDS
 from edgewright.console.kinds import OURS, Served, name_of
@@ -114,7 +114,8 @@ async def sign_out(call: Call) -> web.Response:
     session = call.caller.session if call.caller else ""
     response = web.Response(status=204)
     if session == "oidc" and call.shared.oidc is not None:
-        await call.shared.oidc.end(call.request)
+        if there := await call.shared.oidc.end(call.request):
+            return answer(SignedOut(provider=there))
     elif session == "link" and call.shared.sign_in is not None:
         call.shared.sign_in.end(call.request.cookies.get(COOKIE, ""))
         response.del_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="Strict")

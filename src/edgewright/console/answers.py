@@ -82,6 +82,13 @@ class Link(msgspec.Struct, frozen=True):
     secret: str
 
 
+class SignedOut(msgspec.Struct, frozen=True):
+    """The session here is over, and the one at the provider goes on."""
+
+    provider: str
+    """Where a browser ends that one too; it comes back to the console."""
+
+
 class ActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What goes with an action on a rollout; all of it may be left out."""
 
@@ -195,6 +202,7 @@ ANSWERS: Final = (
     ProblemSort,
     KindSchema,
     Link,
+    SignedOut,
     ActionRequest,
     PlanRequest,
     RolloutPlan,

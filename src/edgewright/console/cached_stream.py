@@ -7,7 +7,7 @@ the caller may not watch the kind (any more), or when the cache is not kept up. 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 BATCH_SECONDS: Final = 0.5
 """So long after a batch the next one may come."""
-_PART_BYTES: Final = 256 << 10
+PART_BYTES: Final = 64 << 10
+"""A part is about so big at most, however much there is to tell: each stream holds one while its client reads."""
 _NAME: Final = re.compile(r"[A-Za-z0-9.-]*")
 
 
@@ -61,7 +62,7 @@ class CachedStream:
                 lists = kept.lists
                 if self.version:
                     yield b""  # the stream stands
-                for part in () if self.version else self._state(kept):
+                for part in () if self.version else joined(self._state(kept)):
                     yield part
                     if not self.version and not await self._permitted_until(cache, kept):
                         self.reset = "the state comes again"
@@ -99,20 +100,16 @@ class CachedStream:
                 self.version, self.reset = "", "the last event is not known here"
         return True
 
-    def _state(self, kept: KindCache) -> Iterable[bytes]:
+    def _state(self, kept: KindCache) -> Iterator[bytes]:
         """All objects that are asked for, and `synced`: from there on the client has a place."""
         version = str(kept.version)
-        parts = [message("reset", {"reason": self.reset})] if self.reset else []
+        if self.reset:
+            yield message("reset", {"reason": self.reset})
         self.reset = ""
-        size = 0
         for each in kept.select(self._namespace, self._chosen, self._name):
-            parts.append(message_of("added", each.body))
-            size += len(each.body)
-            if size > _PART_BYTES:
-                yield b"".join(parts)
-                parts, size = [], 0
+            yield message_of("added", each.body)
         self.version = version
-        yield b"".join((*parts, message("synced", {}, identifier=version)))
+        yield message("synced", {}, identifier=version)
 
     async def _changes(self, cache: SharedCache, kept: KindCache, lists: int) -> AsyncGenerator[bytes, None]:
         """Batches of changes, until the place is lost or somebody else has to go on."""
@@ -122,17 +119,29 @@ class CachedStream:
             news, now = kept.news, clock.elapsed()
             if lists != kept.lists or not self._known(kept):
                 return
-            at = int(self.version)
-            parts = [part for each in kept.since(at) if (part := self._part(each))]
-            self.version = str(max(at, kept.version))
-            if parts or (self.version != str(at) and now - told >= self._call.shared.limits.heartbeat):
-                yield b"".join((*parts, b"" if parts else place(self.version)))
+            at, reached, quiet = int(self.version), kept.version, True
+            for part in joined(self._told(kept.since(at))):
+                yield part
+                quiet = False
+                if not await self._permitted_until(cache, kept):
+                    return
+            self.version = str(max(at, reached))
+            if quiet and reached > at and now - told >= self._call.shared.limits.heartbeat:
+                yield place(self.version)
+                quiet = False
+            if not quiet:
                 told = clock.elapsed()
                 await clock.sleep(BATCH_SECONDS)
                 continue
             with suppress(TimeoutError):
                 async with clock.timeout(until - now):
                     await news.wait()
+
+    def _told(self, changes: Iterable[Change]) -> Iterator[bytes]:
+        """What the client is told of changes; its place moves along."""
+        for each in changes:
+            self.version = str(each.version)
+            yield self._part(each)
 
     def _part(self, change: Change) -> bytes:
         """What the client is told of a change: by its selector an object may come or go that was only changed."""
@@ -147,3 +156,17 @@ class CachedStream:
 
     def _asked(self, obj: Shown) -> bool:
         return selected(obj, self._namespace, self._chosen, self._name)
+
+
+def joined(messages: Iterable[bytes]) -> Iterator[bytes]:
+    """The messages in parts of about the same size; none where no message has anything in it."""
+    parts: list[bytes] = []
+    size = 0
+    for each in messages:
+        parts.append(each)
+        size += len(each)
+        if size > PART_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if size:
+        yield b"".join(parts)

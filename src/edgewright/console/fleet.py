@@ -14,18 +14,22 @@ import msgspec
 from aiohttp import web
 
 from edgewright.api.device import Device
-from edgewright.api.fleet import FLEET, Fleet
+from edgewright.api.fleet import FLEET, FREEZE_MANAGER, Fleet, FleetSpec, switched
+from edgewright.console.actions import asked_for, request_of, tell
 from edgewright.console.answers import DeviceHistory, Flash, FleetGroup, FleetSummary, Freeze, Why
-from edgewright.console.call import Call, answer
+from edgewright.console.call import Call, answer, etag
 from edgewright.console.fleet_index import NONE, Row, State, row_of
+from edgewright.console.problems import Refusal
 from edgewright.console.reads import Reads
-from edgewright.console.shared_cache import kind_cache_for, selector
+from edgewright.console.shared_cache import kind_cache_for, note_write, selector
 from edgewright.controllers.rollout import why_world
 from edgewright.runtime.errors import Forbidden, NotFound
 from edgewright.runtime.objects import Key
 
 STATES: Final[tuple[State, ...]] = ("failed", "quarantined", "unreachable", "updating", "ok")
 """Where a device stands; trouble first."""
+SWITCHES: Final = {"freeze": True, "unfreeze": False}
+"""What can be done to the whole fleet, and whether nothing starts afterwards."""
 _VERSIONS: Final = 50
 _GROUPS: Final = 1000
 OTHER: Final = "(other)"
@@ -104,6 +108,29 @@ async def _freeze(call: Call) -> Freeze | None:
         return None
     spec = found.spec
     return Freeze(reason=spec.reason, by=spec.by, since=spec.since) if spec.frozen else None
+
+
+async def switch(call: Call) -> web.Response:
+    """Freezes the fleet, or ends that, as the caller; what is so already stays as it is, with who did it and why."""
+    action = call.part("action")
+    if action not in SWITCHES:
+        raise Refusal("not-found", f"a fleet has no action {action}: it has {', '.join(SWITCHES)}")
+    asked = await asked_for(call, action, await request_of(call))
+    frozen = SWITCHES[action]
+    try:
+        there = await call.client.raw(Fleet.kind).get(Key("", FLEET))
+    except NotFound:
+        there = {}
+    if bool(there.get("spec", {}).get("frozen")) is not frozen or not there:
+        since = asked.at.replace(microsecond=0)
+        why = FleetSpec(frozen=True, reason=asked.reason[:1024], by=asked.by[:253], since=since)
+        wanted = switched(why if frozen else FleetSpec())
+        wanted["metadata"]["annotations"] = asked.annotation
+        there = await call.client.raw(Fleet.kind).apply(wanted, manager=FREEZE_MANAGER, force=True)
+        note_write(call, Fleet.kind, there["metadata"]["resourceVersion"])
+        await tell(call, msgspec.convert(there, Fleet), asked)
+    there["metadata"].pop("managedFields", None)
+    return answer(there, status=202, headers=etag(there))
 
 
 async def explain(call: Call) -> web.Response:

@@ -17,7 +17,7 @@ import msgspec
 
 from edgewright.api.device import STALE, Device
 from edgewright.api.flash_pod import Outcome
-from edgewright.console.kind_cache import KindCache, Shown
+from edgewright.console.kind_cache import KindCache, Shown, decoded
 from edgewright.runtime.conditions import is_true
 from edgewright.runtime.errors import UNFIT
 from edgewright.runtime.objects import Key
@@ -25,7 +25,6 @@ from edgewright.runtime.objects import Key
 State: TypeAlias = Literal["updating", "quarantined", "failed", "unreachable", "ok"]
 NONE: Final = "(none)"
 """The version of a device that tells none, and the group of one that has not the label."""
-_AT_ONCE: Final = 500
 _device: Final = msgspec.json.Decoder(Device).decode
 
 
@@ -66,6 +65,10 @@ class _Rows:
     version: int = 0
     """The state of the cache that they have."""
 
+    def add(self, shown: Shown, device: Device) -> None:
+        """The row of a Device; its labels are those that the cache keeps."""
+        self.by_key[shown.key] = row_of(device, shown.metadata.labels)
+
 
 class FleetIndex:
     """The rows of every cache of Devices that is kept; they go with the cache."""
@@ -84,7 +87,8 @@ class FleetIndex:
             for change in kept.since(rows.version):
                 rows.by_key.pop(change.new.key, None)
                 if not change.gone:
-                    _add(rows, change.new)
+                    with suppress(*UNFIT):
+                        rows.add(change.new, _device(change.new.body))
             rows.version = kept.version
             return rows.by_key.values()
 
@@ -92,13 +96,6 @@ class FleetIndex:
 async def _made(kept: KindCache) -> _Rows:
     """All rows; what changes meanwhile is caught up with afterwards."""
     rows = _Rows(lists=kept.lists, version=kept.version)
-    for number, each in enumerate(kept.ordered()):
-        if number % _AT_ONCE == 0:
-            await asyncio.sleep(0)  # a fleet is large, and others wait
-        _add(rows, each)
+    async for shown, device in decoded(kept.ordered(), _device):
+        rows.add(shown, device)
     return rows
-
-
-def _add(rows: _Rows, shown: Shown) -> None:
-    with suppress(*UNFIT):
-        rows.by_key[shown.key] = row_of(_device(shown.body), shown.metadata.labels)

@@ -10,7 +10,7 @@ import base64
 import binascii
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
 import msgspec
@@ -76,6 +76,8 @@ class Claims:
     subject: str
     expires: float
     """When it ends, in seconds since 1970."""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """All of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +208,7 @@ def _checked(claims: Mapping[str, Any], expected: Expected, *, now: float) -> Cl
     subject = claims.get("sub")
     if not isinstance(subject, str) or not subject or (expected.subject and subject != expected.subject):
         raise TokenError("the ID token is about somebody else")
-    return Claims(subject=subject, expires=float(expires))
+    return Claims(subject=subject, expires=float(expires), said=claims)
 
 
 def _check_nonce(nonce: object, expected: Expected) -> None:

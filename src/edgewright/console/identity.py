@@ -1,8 +1,8 @@
 """Who is calling, and how that reaches the API server: a Bearer token passed on, or a session.
 
 A session comes from a one-time link or from a provider of OpenID Connect (`oidc`), and is in cookies of the browser.
-`server` finds the caller of each request; requests to the API server go out with that caller's token and nothing else.
-The console has no rights of its own here, no token is written down, and none is ever in a URL.
+`server` finds the caller of each request; requests to the API server go out with that caller's token and nothing else,
+or where impersonation is switched on as that person. No token is written down, and none is ever in a URL.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from multidict import CIMultiDict
 from edgewright.console import pages
 from edgewright.console.gate import check_same_origin
 from edgewright.console.id_token import TokenError
+from edgewright.console.impersonation import Person, person_of
 from edgewright.console.oidc import (
     ATTEMPT_SECONDS,
     CALLBACK,
@@ -35,6 +36,7 @@ from edgewright.console.oidc import (
     ProviderError,
     Refused,
     authorization_url,
+    end_session_url,
     new_attempt,
 )
 from edgewright.console.problems import Refusal, unauthorized
@@ -42,7 +44,7 @@ from edgewright.console.sessions import Attempt, NotSealed, Sealer, Session, Too
 from edgewright.runtime import logs
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.config import Config, ConfigError
-from edgewright.runtime.credentials import CredentialsError, Headers, bearer
+from edgewright.runtime.credentials import Credentials, CredentialsError, Headers, Impersonated, bearer
 from edgewright.runtime.tls import ClientTls
 
 COOKIE: Final = "__Host-edgewright-session"
@@ -62,14 +64,17 @@ _MARGIN: Final = 30.0
 _TRY_AGAIN: Final = 10.0
 _REMEMBERED: Final = 1024
 """How many sessions that were refreshed or ended are known here: each takes a few kilobytes."""
+_NOT_TAKEN: Final = (
+    "the API server does not take the ID token of this sign-in: it must know the same issuer and client, "
+    "or the console must act for people"
+)
+_NOT_KNOWN: Final = "the API server does not know the console, which acts for you: look at its credentials"
 _SENT: Final = web.RequestKey("cookies", list[str])
 _SESSION: Final = web.RequestKey("session", Session)
 
 T = TypeVar("T")
 
 log = logs.get("console.identity")
-
-_token: ContextVar[str] = ContextVar("edgewright_console_token", default="")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +85,15 @@ class Caller:
     """Tells callers apart, and cannot be turned back into a token."""
     token: str = field(default="", repr=False)
     """What goes to the API server; empty after the one-time link, which acts as the kubeconfig's user."""
+    person: Person | None = None
+    """As whom the console acts, where it impersonates; there is no token then."""
     expires: float = 0.0
     """When the token of a session ends, in seconds since 1970; 0 where that is not known."""
     session: str = ""
     """How it began: `link` or `oidc`; empty for who sent a token."""
 
-    @property
-    def is_session(self) -> bool:
-        """Whether it is the person who opened the one-time link."""
-        return not self.token
+
+_caller: ContextVar[Caller | None] = ContextVar("edgewright_console_caller", default=None)
 
 
 class PassedOn:
@@ -100,23 +105,47 @@ class PassedOn:
 
     async def headers(self) -> Headers:
         """The header with the caller's token."""
-        token = _token.get()
-        if not token:
+        caller = _caller.get()
+        if caller is None or not caller.token:
             raise CredentialsError("the caller's token: is missing")
-        return bearer(token, origin="the caller's token")
+        return bearer(caller.token, origin="the caller's token")
 
     def refused(self) -> None:
         """It is the caller's business: nothing is kept."""
 
 
+@dataclass(frozen=True)
+class OnBehalf:
+    """The console's own credentials, for the person of the present request; without one, nothing is sent."""
+
+    inner: Credentials
+
+    async def headers(self) -> Headers:
+        """The headers by which the console acts as somebody else."""
+        caller = _caller.get()
+        if caller is None or caller.person is None:
+            raise CredentialsError("the person to act for: is missing")
+        person = caller.person
+        return await Impersonated(inner=self.inner, user=person.user, groups=person.groups).headers()
+
+    def refused(self) -> None:
+        """It is the console's own credentials that the server did not take."""
+        self.inner.refused()
+
+
 @contextmanager
-def acting_as(caller: Caller) -> Iterator[None]:
-    """Requests to the API server within the block go out with the caller's token."""
-    reset = _token.set(caller.token)
+def acting_as(caller: Caller | None) -> Iterator[None]:
+    """Requests to the API server within the block go out as the caller."""
+    reset = _caller.set(caller)
     try:
         yield
     finally:
-        _token.reset(reset)
+        _caller.reset(reset)
+
+
+def on_behalf(config: Config) -> Config:
+    """The same API server and credentials, for each request as the person that it comes from."""
+    return replace(config, credentials=OnBehalf(config.credentials))
 
 
 def passing_on(config: Config) -> Config:
@@ -194,7 +223,10 @@ class OidcSignIn:
         self._settings = settings
         self._clock = clock
         self._provider = Provider(settings, clock)
-        self._sealer = Sealer(list(settings.keys) or new_keys(), context=f"{settings.issuer}\0{settings.client_id}")
+        # What was sealed under other rules has other names in it, or none.
+        rules = settings.impersonation.words if settings.impersonation else ()
+        context = "\0".join((settings.issuer, settings.client_id, *rules))
+        self._sealer = Sealer(list(settings.keys) or new_keys(), context=context)
         self._secure = secure
         self._renewing: dict[str, asyncio.Task[tuple[str, Session] | Exception]] = {}
         self._renewed: OrderedDict[str, tuple[str, Session]] = OrderedDict()
@@ -217,8 +249,7 @@ class OidcSignIn:
             found = await self._provider.discovery()
         except (Refusal, ProviderError) as error:
             return _refused(error)
-        origin = self._settings.external_url or f"{self._scheme}://{request.host}"
-        attempt = new_attempt(origin + CALLBACK, now=self._now())
+        attempt = new_attempt(self._origin(request) + CALLBACK, now=self._now())
         # Lax, unlike all others: it must come along when the provider sends the browser back.
         cookie = _cookie(ATTEMPT_COOKIE, self._sealer.seal("attempt", attempt), ATTEMPT_SECONDS, same_site="Lax")
         return _see(authorization_url(found.authorization_endpoint, self._settings, attempt), [cookie])
@@ -277,12 +308,20 @@ class OidcSignIn:
                 request[_SENT] = self._cleared(request)
             raise
         request[_SESSION] = session
+        person = Person(user=session.user, groups=session.groups) if self._settings.impersonation else None
         return Caller(
-            digest=digest_of(session.id_token), token=session.id_token, expires=session.expires, session="oidc"
+            digest=digest_of(session.id_token),
+            token="" if person else session.id_token,
+            person=person,
+            expires=session.expires,
+            session="oidc",
         )
 
-    async def end(self, request: web.Request) -> None:
-        """Signs out: the cookies go, the session counts no more here, and its refresh token nowhere."""
+    async def end(self, request: web.Request) -> str:
+        """Signs out: the cookies go, the session counts no more here, and its refresh token nowhere.
+
+        Gives the address where the session at the provider can be ended too, empty where it has none.
+        """
         session = request[_SESSION]
         _remember(self._ended, session.id, None)
         request[_SENT] = self._cleared(request)
@@ -291,15 +330,18 @@ class OidcSignIn:
                 await self._provider.revoke(session.refresh_token)
             except ProviderError as error:
                 log.warning("the refresh token of a session that ended was not revoked", error=str(error))
+        try:
+            endpoint = (await self._provider.discovery()).end_session_endpoint
+        except ProviderError:
+            return ""
+        return end_session_url(endpoint, self._settings, self._origin(request)) if endpoint else ""
 
     def hinted(self, request: web.Request, refusal: Refusal) -> Refusal:
         """A 401 that says where to sign in, and whose fault it is where the API server does not take the ID token."""
         if refusal.problem.status == 401:
             refusal.problem = msgspec.structs.replace(refusal.problem, sign_in=START)
             if _SESSION in request:
-                detail = (
-                    "the API server does not take the ID token of this sign-in: it must know the same issuer and client"
-                )
+                detail = _NOT_KNOWN if self._settings.impersonation else _NOT_TAKEN
                 refusal.problem = msgspec.structs.replace(refusal.problem, detail=detail)
         return refusal
 
@@ -344,17 +386,19 @@ class OidcSignIn:
     async def _ask(self, digest: str, session: Session) -> tuple[str, Session] | Exception:
         try:
             granted = await self._provider.refresh(session)
+            renewed = self._session(granted, session.id, session.nonce, session.ends)
         except (ProviderError, TokenError) as error:
             log.warning("the token of a session was not refreshed", error=str(error))
             _remember(self._failed, digest, (self._clock.elapsed() + _TRY_AGAIN, error))
             return error
-        renewed = self._session(granted, session.id, session.nonce, session.ends)
         result = self._sealer.seal("session", renewed), renewed
         _remember(self._renewed, digest, result)
         return result
 
     def _session(self, granted: Granted, identifier: str, nonce: str, ends: float) -> Session:
         expires, now = granted.claims.expires, self._now()
+        rules = self._settings.impersonation
+        person = person_of(granted.claims.said, rules) if rules else Person(user="")
         return Session(
             id=identifier,
             id_token=granted.id_token,
@@ -364,6 +408,8 @@ class OidcSignIn:
             expires=expires,
             renew_at=expires - min(_MARGIN, (expires - now) / 3),
             ends=ends,
+            user=person.user,
+            groups=person.groups,
         )
 
     def _cookies(self, request: web.Request, value: str, session: Session) -> list[str]:
@@ -378,6 +424,10 @@ class OidcSignIn:
 
     def _cleared(self, request: web.Request) -> list[str]:
         return [_cookie(name, "", 0) for name in present(OIDC_COOKIE, request.cookies)]
+
+    def _origin(self, request: web.Request) -> str:
+        """Where browsers reach the console."""
+        return self._settings.external_url or f"{self._scheme}://{request.host}"
 
     @property
     def _scheme(self) -> str:

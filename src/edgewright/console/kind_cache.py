@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,9 @@ REMEMBERED_BYTES: Final = 16 << 20
 """or so many bytes of them."""
 _DELETED: Final = 4096
 _GONE_SECONDS: Final = 60.0
+_AT_ONCE: Final = 500
+
+R = TypeVar("R", bound=Resource)
 
 
 class Shown(Resource, frozen=True, gc=False, kw_only=True):
@@ -366,6 +369,18 @@ def selected(obj: Shown, namespace: str, chosen: Callable[[Mapping[str, str]], b
         and (not name or about.name == name)
         and (chosen is None or chosen(about.labels))
     )
+
+
+async def decoded(objects: Iterable[Shown], decode: Callable[[bytes], R]) -> AsyncIterator[tuple[Shown, R]]:
+    """The objects as structs; one that does not fit is left out.
+
+    Some per turn of the loop: a fleet is large, and others wait.
+    """
+    for number, each in enumerate(objects):
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        with suppress(*UNFIT):
+            yield each, decode(each.body)
 
 
 def _is(leaving: tuple[Key, str], last: Shown) -> bool:

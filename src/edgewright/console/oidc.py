@@ -22,6 +22,7 @@ import msgspec
 
 from edgewright.console.gate import is_loopback
 from edgewright.console.id_token import Claims, Expected, Jwk, KeySet, UnknownKey, verified
+from edgewright.console.impersonation import Impersonation
 from edgewright.console.sessions import Attempt, Session
 from edgewright.runtime import logs
 from edgewright.runtime.clock import Clock
@@ -69,6 +70,8 @@ class OidcSettings:
     """Whom to trust; None: the authorities of the system."""
     keys: tuple[bytes, ...] = field(default=(), repr=False)
     """What sessions are sealed with; none: a key that ends with the process."""
+    impersonation: Impersonation | None = None
+    """As whom the console acts for people; None: they act with their ID tokens, which the API server knows."""
 
 
 class Discovery(msgspec.Struct, frozen=True):
@@ -79,6 +82,7 @@ class Discovery(msgspec.Struct, frozen=True):
     token_endpoint: str
     jwks_uri: str
     revocation_endpoint: str = ""
+    end_session_endpoint: str = ""
     code_challenge_methods_supported: tuple[str, ...] = ("S256",)
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
     authorization_response_iss_parameter_supported: bool = False
@@ -158,6 +162,18 @@ def authorization_url(endpoint: str, settings: OidcSettings, attempt: Attempt) -
     }
     if "offline_access" in settings.scope.split():
         asked["prompt"] = "consent"  # without it a provider need not give a refresh token (OpenID Connect Core, 11)
+    return _with_query(endpoint, asked)
+
+
+def end_session_url(endpoint: str, settings: OidcSettings, origin: str) -> str:
+    """Where the browser goes to end the session at the provider, which sends it back.
+
+    Without the ID token that a provider may be given as a hint: it would be in a URL. So the provider asks the person.
+    """
+    return _with_query(endpoint, {"client_id": settings.client_id, "post_logout_redirect_uri": f"{origin}/"})
+
+
+def _with_query(endpoint: str, asked: Mapping[str, str]) -> str:
     parts = urlsplit(endpoint)
     query = "&".join(part for part in (parts.query, urlencode(asked)) if part)
     return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
@@ -171,7 +187,10 @@ def checked_discovery(body: bytes, issuer: str) -> Discovery:
         raise ProviderError("the provider's description cannot be read") from error
     if found.issuer != issuer:
         raise ProviderError("the provider's description is of another issuer: compare --oidc-issuer with it")
-    for address in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri, found.revocation_endpoint):
+    for address in (
+        *(found.authorization_endpoint, found.token_endpoint, found.jwks_uri),
+        *(found.revocation_endpoint, found.end_session_endpoint),
+    ):
         if address and (problem := address_problem(address)):
             raise ProviderError(f"the provider's description has an address that {problem}")
     if "S256" not in found.code_challenge_methods_supported:

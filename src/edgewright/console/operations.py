@@ -192,7 +192,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="DELETE",
         path="/api/v1/session",
         summary="End the session of a browser",
-        answers=(Answer(status=204, about="The session is over.", headers={"Set-Cookie": "The cookies go."}),),
+        answers=(
+            Answer(status=204, about="The session is over.", headers={"Set-Cookie": "The cookies go."}),
+            Answer(
+                status=200,
+                about="The session is over here, and can be ended at the provider too.",
+                schema="SignedOut",
+                headers={"Set-Cookie": "The cookies go."},
+            ),
+        ),
         handler=about.sign_out,
     ),
     Operation(
@@ -238,6 +246,24 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         handler=fleet.fleet,
     ),
     Operation(
+        name="switchFleet",
+        method="POST",
+        path="/api/v1/fleet/{action}",
+        summary="Freeze the fleet, so that no device is started any more, or end that; to repeat it does no harm",
+        parameters=(
+            Parameter(
+                name="action",
+                where="path",
+                about="What to do.",
+                schema={"type": "string", "enum": list(fleet.SWITCHES)},
+            ),
+        ),
+        body={JSON: "ActionRequest"},
+        answers=(Answer(status=202, about="The Fleet as it is now.", schema="object", headers=_ETAG),),
+        problems=("conflict", "invalid"),
+        handler=fleet.switch,
+    ),
+    Operation(
         name="deviceHistory",
         method="GET",
         path="/api/v1/devices/{name}/history",
@@ -276,6 +302,17 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answers=(Answer(status=202, about="The rollout that takes them back.", schema="object", headers=_ETAG),),
         problems=("conflict", "invalid"),
         handler=rollouts.recall,
+    ),
+    Operation(
+        name="undoRollout",
+        method="POST",
+        path="/api/v1/namespaces/{namespace}/rollouts/{name}/undo",
+        summary="Bring the firmware that came before to the same devices, by a rollout of its own",
+        parameters=(_NAMESPACE, _NAME),
+        body={JSON: "ActionRequest"},
+        answers=(Answer(status=202, about="The rollout that brings it.", schema="object", headers=_ETAG),),
+        problems=("conflict", "invalid"),
+        handler=rollouts.undo,
     ),
     Operation(
         name="actOnRollout",

@@ -5,20 +5,18 @@ Either way the caller sees what the API server lets them see, and what it refuse
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from edgewright.console.call import Call
+from edgewright.console.kind_cache import decoded
 from edgewright.console.shared_cache import kind_cache_for
 from edgewright.runtime.errors import UNFIT
 from edgewright.runtime.objects import Key, Resource
 
 R = TypeVar("R", bound=Resource)
-
-_AT_ONCE: Final = 500
 
 
 class Reads:
@@ -44,10 +42,4 @@ class Reads:
             pages = self._call.client.of(resource).pages(namespace)
             return [each async for page in pages for each in page.items]
         decode = msgspec.json.Decoder(resource).decode
-        found: list[R] = []
-        for number, each in enumerate(kept.select(namespace or "", None)):
-            if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)  # a fleet is large, and others wait
-            with suppress(*UNFIT):
-                found.append(decode(each.body))
-        return found
+        return [each async for _, each in decoded(kept.select(namespace or "", None), decode)]

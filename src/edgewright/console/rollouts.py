@@ -1,4 +1,4 @@
-"""What people do with a rollout over HTTP: pause, resume, approve, abort, retry, recall; and the plan before acting.
+"""What people do with a rollout over HTTP: pause, resume, approve, abort, retry, recall, undo; and the plan before.
 
 An action is a patch of the spec with the caller's rights, on the state that was read, with the caller and the reason in
 an annotation: kubectl, GitOps and the audit log see it. A plan is the operator's own, and changes nothing.
@@ -7,50 +7,31 @@ an annotation: kubectl, GitOps and the audit log see it. A plan is the operator'
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from edgewright.api.device import Device
-from edgewright.api.firmwarerollout import FirmwareRollout, FirmwareRolloutSpec
-from edgewright.console.answers import ActionRequest, BatchPlan, PlanRequest, RolloutPlan
+from edgewright.api.firmwarerollout import ROLLOUT_UID_LABEL, FirmwareRollout, FirmwareRolloutSpec
+from edgewright.api.flashjob import FlashJob
+from edgewright.console.actions import Asked, asked_for, request_of, tell
+from edgewright.console.answers import BatchPlan, PlanRequest, RolloutPlan
 from edgewright.console.call import Call, answer, etag, shown
 from edgewright.console.operation import field_error
 from edgewright.console.problems import Refusal
 from edgewright.console.reads import Reads
-from edgewright.console.reviews import user_of
 from edgewright.console.shared_cache import note_write
 from edgewright.controllers.rollout.changes import CHANGES, NotPossible, Wish, abort
 from edgewright.controllers.rollout.plan import Plan, plan
 from edgewright.controllers.rollout.recall import recall_names, recall_of
-from edgewright.runtime.errors import UNFIT, AlreadyExists, Conflict, KubernetesError
-from edgewright.runtime.events import Event, EventSource, ObjectReference
+from edgewright.controllers.rollout.undo import previous, undo_name
+from edgewright.runtime.errors import UNFIT, AlreadyExists, Conflict
 from edgewright.runtime.objects import Key, ObjectMeta
 
-ACTION_ANNOTATION: Final = "edgewright.dev/last-action"
-"""Annotation of a rollout: what was asked last over the REST API, by whom, when and why, as JSON."""
 _TRIES: Final = 5
 _NAMED: Final = 1000
 """So many devices of a batch are named in a plan; their count is always whole."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Who asked for what, when and why."""
-
-    action: str
-    by: str
-    reason: str
-    at: datetime
-
-    @property
-    def annotation(self) -> dict[str, str]:
-        """The same on the rollout."""
-        said = {"action": self.action, "by": self.by, "reason": self.reason, "at": self.at.isoformat()}
-        return {ACTION_ANNOTATION: msgspec.json.encode(said).decode()}
 
 
 async def act(call: Call) -> web.Response:
@@ -58,9 +39,11 @@ async def act(call: Call) -> web.Response:
     action, key = call.part("action"), _key(call)
     change = CHANGES.get(action)
     if change is None:
-        raise Refusal("not-found", f"a rollout has no action {action}: it has {', '.join([*CHANGES, 'recall'])}")
-    request = await _request(call)
-    asked = await _asked(call, action, request)
+        raise Refusal(
+            "not-found", f"a rollout has no action {action}: it has {', '.join([*CHANGES, 'recall', 'undo'])}"
+        )
+    request = await request_of(call)
+    asked = await asked_for(call, action, request)
     for _ in range(_TRIES):
         rollout = await call.client.of(FirmwareRollout).get(key)
         if request.revision and rollout.status.revision != request.revision:
@@ -77,7 +60,7 @@ async def act(call: Call) -> web.Response:
                 key, patch, resource_version=rollout.metadata.resource_version
             )
             _note(call, made)
-            await _tell(call, rollout, asked)
+            await tell(call, rollout, asked)
             return await _as_it_is(call, key)
     raise Refusal("conflict", "others keep changing the rollout: try again")
 
@@ -85,7 +68,7 @@ async def act(call: Call) -> web.Response:
 async def recall(call: Call) -> web.Response:
     """Aborts it, and makes the rollout that takes devices back to what each ran before; to repeat it does no harm."""
     key = _key(call)
-    asked = await _asked(call, "recall", await _request(call))
+    asked = await asked_for(call, "recall", await request_of(call))
     rollout = await call.client.of(FirmwareRollout).get(key)
     if rollout.spec.recall is not None:
         raise Refusal("conflict", f"rollout {key.name} is a recall itself: undo it with a rollout of your own")
@@ -94,12 +77,7 @@ async def recall(call: Call) -> web.Response:
     wanted = [_recall(rollout, name, asked) for name in recall_names(rollout)]
     with suppress(AlreadyExists):  # nothing by halves: who may not make the recall must not abort the rollout either
         await call.client.of(FirmwareRollout).create(wanted[0], dry_run=True)
-    with suppress(NotPossible):  # it has ended by itself
-        if (spec := abort(rollout, Wish())) is not None:
-            aborted = await call.client.of(FirmwareRollout).patch(
-                key, {"spec": spec}, resource_version=rollout.metadata.resource_version
-            )
-            _note(call, aborted)
+    await _end(call, rollout)
     for each in wanted:
         try:
             _note(call, await call.client.of(FirmwareRollout).create(each))
@@ -108,9 +86,46 @@ async def recall(call: Call) -> web.Response:
             if there.spec.recall is None or there.spec.recall.uid != rollout.metadata.uid:
                 continue
         else:
-            await _tell(call, rollout, asked)
+            await tell(call, rollout, asked)
         return await _as_it_is(call, each.key)
     raise Refusal("conflict", f"the names {' and '.join(recall_names(rollout))} are taken: delete one of them")
+
+
+async def undo(call: Call) -> web.Response:
+    """Aborts it, and makes the rollout that brings what came before to its devices; to repeat it does no harm."""
+    key = _key(call)
+    asked = await asked_for(call, "undo", await request_of(call))
+    api = call.client.of(FirmwareRollout)
+    rollout = await api.get(key)
+    jobs = (
+        await call.client.of(FlashJob).list(key.namespace, labels=f"{ROLLOUT_UID_LABEL}={rollout.metadata.uid}")
+    ).items
+    spec = previous(rollout, jobs, (await api.list(key.namespace)).items)
+    if spec is None:
+        raise Refusal("conflict", f"nothing is known of what came before rollout {key.name}: recall it instead")
+    name = undo_name(key.name)
+    metadata = ObjectMeta(name=name, namespace=key.namespace, annotations=asked.annotation)
+    wanted = FirmwareRollout(metadata=metadata, spec=spec)
+    with suppress(AlreadyExists):  # nothing by halves, as with a recall
+        await api.create(wanted, dry_run=True)
+    await _end(call, rollout)
+    try:
+        _note(call, await api.create(wanted))
+        await tell(call, rollout, asked)
+    except AlreadyExists:
+        there = (await api.get(wanted.key)).spec
+        if (there.firmware, there.version, there.firmwares) != (spec.firmware, spec.version, spec.firmwares):
+            raise Refusal("conflict", f"the name {name} is taken: delete that rollout first") from None
+    return await _as_it_is(call, wanted.key)
+
+
+async def _end(call: Call, rollout: FirmwareRollout) -> None:
+    """Aborts a rollout that has not ended by itself."""
+    with suppress(NotPossible):
+        if (spec := abort(rollout, Wish())) is not None:
+            version = rollout.metadata.resource_version
+            aborted = await call.client.of(FirmwareRollout).patch(rollout.key, {"spec": spec}, resource_version=version)
+            _note(call, aborted)
 
 
 def _note(call: Call, made: FirmwareRollout) -> None:
@@ -168,48 +183,7 @@ def _key(call: Call) -> Key:
     return Key(call.part("namespace"), call.part("name"))
 
 
-async def _request(call: Call) -> ActionRequest:
-    if not call.request.can_read_body:
-        return ActionRequest()
-    try:
-        return msgspec.json.decode(await call.body() or b"{}", type=ActionRequest)
-    except UNFIT as error:
-        raise Refusal("invalid", f"the body must have batch, revision and reason only: {error}") from error
-
-
 async def _as_it_is(call: Call, key: Key) -> web.Response:
     got = await call.exchange("GET", FirmwareRollout.kind.path(key.namespace, key.name))
     found = shown(got.body)
     return answer(found, status=202, headers=etag(found))
-
-
-async def _asked(call: Call, action: str, request: ActionRequest) -> Asked:
-    who = (await user_of(call)).name
-    return Asked(action=action, by=who, reason=request.reason, at=call.shared.clock.now())
-
-
-async def _tell(call: Call, rollout: FirmwareRollout, asked: Asked) -> None:
-    """Leaves an Event where the caller may: the annotation has it in any case."""
-    why = f": {asked.reason}" if asked.reason else ""
-    at = asked.at.replace(microsecond=0)
-    about = ObjectReference(
-        api_version=FirmwareRollout.kind.api_version,
-        kind=FirmwareRollout.kind.kind,
-        namespace=rollout.metadata.namespace,
-        name=rollout.metadata.name,
-        uid=rollout.metadata.uid,
-    )
-    event = Event(
-        metadata=ObjectMeta(generate_name=f"{rollout.metadata.name[:200]}.", namespace=rollout.metadata.namespace),
-        involved_object=about,
-        type="Normal",
-        reason=f"{asked.action.capitalize()}Requested",
-        message=f"{asked.by} asked for {asked.action}{why}"[:1024],
-        count=1,
-        first_timestamp=at,
-        last_timestamp=at,
-        source=EventSource(component="edgewright-console"),
-        reporting_component="edgewright-console",
-    )
-    with suppress(KubernetesError):
-        await call.client.of(Event).create(event)

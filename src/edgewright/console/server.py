@@ -30,6 +30,7 @@ from edgewright.console.identity import (
     add_cookies,
     bearer_token,
     digest_of,
+    on_behalf,
     passing_on,
 )
 from edgewright.console.kinds import Kinds
@@ -87,7 +88,11 @@ class Console:
     """The REST API in front of one API server."""
 
     def __init__(self, config: Config, settings: Settings, *, clock: Clock | None = None) -> None:
-        """Opens nothing yet. Requests go out as their callers, or as the kubeconfig's user after the one-time link."""
+        """Opens nothing yet.
+
+        Requests go out as their callers, or after the one-time link as the kubeconfig's user, who also acts for people
+        where impersonation is switched on.
+        """
         clock = clock or SystemClock()
         limits = settings.limits
         self.settings = settings
@@ -96,6 +101,8 @@ class Console:
         # Never tried again here: who called is told when to come again.
         self._callers = Client(passing_on(config), connections=_CONNECTIONS, retries=0)
         self._own = Client(config, connections=_CONNECTIONS, retries=0) if settings.as_me else None
+        impersonates = settings.oidc is not None and settings.oidc.impersonation is not None
+        self._on_behalf = Client(on_behalf(config), connections=_CONNECTIONS, retries=0) if impersonates else None
         self._rates = Rates(limits, clock)
         self._stopping = asyncio.Event()
         self._clock = clock
@@ -151,25 +158,24 @@ class Console:
             await self._oidc.close()
         if self.shared_cache is not None:
             await self.shared_cache.close()
-        await self._callers.close()
-        if self._own is not None:
-            await self._own.close()
+        for client in (self._callers, self._own, self._on_behalf):
+            if client is not None:
+                await client.close()
 
     def _handle(self, operation: Operation) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
             caller = await self._caller(request, operation)
             self._rates.take(caller.digest if caller else "", writes=operation.writes)
             query = read_query(operation.parameters, request.query.items())
-            server = None if caller is None else self._own if caller.is_session else self._callers
             call = Call(
                 request=request,
                 operation=operation,
                 query=query,
                 shared=self._while_it_lasts(caller),
                 caller=caller,
-                server=server,
+                server=self._server_for(caller),
             )
-            with acting_as(caller or Caller(digest="")):
+            with acting_as(caller):
                 if operation.endless:
                     return await operation.handler(call)
                 try:
@@ -181,6 +187,14 @@ class Console:
                     raise refusal_for(error, conditional=bool(if_match(call))) from error
 
         return handle
+
+    def _server_for(self, caller: Caller | None) -> Client | None:
+        """The API server as the caller."""
+        if caller is None:
+            return None
+        if caller.person is not None:
+            return self._on_behalf
+        return self._callers if caller.token else self._own
 
     def _while_it_lasts(self, caller: Caller | None) -> Shared:
         """Streams of a session end before its token does; their client comes again, and the token is refreshed."""

@@ -58,6 +58,9 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     """From when on a new ID token is asked for."""
     ends: float
     """When the session ends, however often the token was refreshed."""
+    user: str = ""
+    """As whom the console acts for them; empty: the API server knows the ID token."""
+    groups: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Without the tokens."""

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from edgewright.cli import console
+from edgewright.cli.console_oidc import Oidc
 from edgewright.cli.failure import Failed
 from edgewright.cli.up import Listen
 from edgewright.console import Limits, listen
@@ -50,7 +51,7 @@ def choose(
         behind_proxy=proxy,
         origins=list(origins),
         as_me=as_me,
-        oidc=console.Oidc(**oidc),
+        oidc=Oidc(**oidc),
     )
 
 

@@ -26,6 +26,7 @@ from edgewright.api.firmwarerollout import (
 from edgewright.api.flashjob import FlashedDevice, FlashJob, FlashJobSpec, FlashJobStatus
 from edgewright.cli import rollout_plan
 from edgewright.cli import rollout_text as words
+from edgewright.controllers.rollout import undo
 from edgewright.controllers.rollout.plan import plan
 from edgewright.runtime.objects import ObjectMeta
 
@@ -184,17 +185,17 @@ def test_a_plan_counts_who_is_current_and_uses_what_flashes_took() -> None:
 
 def test_undo_goes_back_to_the_revision_or_the_rollout_before() -> None:
     now = rollout("now", revision=2, spec={"firmware": B, "version": "2", "aborted": True, "approvals": ("c",)})
-    again = rollout_plan.previous(now, [job(1), job(1, revision=2, firmware=B, version="2")], [])
+    again = undo.previous(now, [job(1), job(1, revision=2, firmware=B, version="2")], [])
     assert again is not None
     assert (again.firmware, again.version, again.aborted, again.approvals) == (A, "1", None, ())
     two = [job(1, device="a"), job(2, device="b", firmware=B, version="9")]
-    typed = rollout_plan.previous(now, two, [])
+    typed = undo.previous(now, two, [])
     assert typed is not None
     assert [(each.type, each.version) for each in typed.firmwares] == [("a", "1"), ("b", "9")]
     before, older = rollout("before", age=60), rollout("older", age=600, spec={"version": "0"})
     elsewhere = rollout("elsewhere", age=30, spec={"selector": DeviceSelector(types=("x",))})
     later = rollout("later", age=-60)
-    found = rollout_plan.previous(now, [], [now, older, before, elsewhere, later])
+    found = undo.previous(now, [], [now, older, before, elsewhere, later])
     assert found is not None
     assert (found.firmware, found.version) == (A, "1")
-    assert rollout_plan.previous(now, [], [now, elsewhere]) is None
+    assert undo.previous(now, [], [now, elsewhere]) is None

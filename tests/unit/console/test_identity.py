@@ -141,7 +141,7 @@ async def test_a_link_and_a_session_have_an_end() -> None:
         late.redeem(late.secret)
     sign_in = SignIn(clock)
     cookie = sign_in.redeem(sign_in.secret)
-    assert sign_in.caller(cookie).is_session
+    assert sign_in.caller(cookie).session == "link"
     await clock.advance(SESSION_SECONDS + 1)
     with pytest.raises(Refusal, match="the session is over"):
         sign_in.caller(cookie)

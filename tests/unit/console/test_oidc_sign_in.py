@@ -3,121 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
 from edgewright.console.identity import ATTEMPT_COOKIE, COOKIE, OIDC_COOKIE, SESSION_SECONDS, START
 from edgewright.console.oidc import ATTEMPT_SECONDS, CALLBACK, OidcSettings
 from edgewright.console.server import STREAM_MARGIN
-from edgewright.local.access.authentication import Recognised, User
-from edgewright.runtime.clock import SystemClock, VirtualClock
+from edgewright.runtime.clock import VirtualClock
 from tests.harness import wait_until_async
 from tests.harness.waiting import PATIENCE
-from tests.unit.console.consoles import JOBS, Portal, consoles, job
-from tests.unit.console.providers import TestProvider, providing
-
-KEYS = (b"a key that is long enough to be one",)
-
-
-class Knows:
-    """An API server's side: it takes the tokens that a provider gave, and no other."""
-
-    def __init__(self, provider: TestProvider) -> None:
-        self.provider = provider
-        self.off = False
-
-    def read(self, token: str, audiences: Sequence[str]) -> Recognised | None:
-        if self.off or token not in self.provider.given:
-            return None
-        body = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        return Recognised(user=User(name=f"oidc:{claims['sub']}", groups=("system:masters", "system:authenticated")))
-
-
-class Browser:
-    """A browser with its cookies, which sends Strict ones only to where its own page is."""
-
-    def __init__(self, portal: Portal, provider: TestProvider, api: Knows) -> None:
-        self.portal = portal
-        self.provider = provider
-        self.api = api
-        self.cookies: dict[str, str] = {}
-        self.lax: set[str] = set()
-
-    async def __call__(self, method: str, path: str, body: Any = None, *, site: str = "same-origin") -> Any:
-        """A request of the console's page, or of another."""
-        sent = {name: value for name, value in self.cookies.items() if site == "same-origin" or name in self.lax}
-        headers = {"Sec_Fetch_Site": site}
-        if sent:
-            headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in sent.items())
-        data = None if body is None else json.dumps(body).encode()
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        if data is not None:
-            given["Content-Type"] = "application/json"
-        async with self.portal.session.request(
-            method, self.portal.url + path, data=data, headers=given, allow_redirects=False
-        ) as answer:
-            for header in answer.headers.getall("Set-Cookie", []):
-                self.take(header)
-            text = await answer.text()
-            shown = json.loads(text) if text and "json" in answer.content_type else text
-            return answer.status, answer.headers, shown
-
-    def take(self, header: str) -> None:
-        """Keeps a cookie, or forgets it."""
-        for name, morsel in SimpleCookie(header).items():
-            assert morsel["secure"], header
-            assert (morsel["path"], morsel["domain"], bool(morsel["httponly"])) == ("/", "", True)
-            assert morsel["samesite"] == ("Lax" if name == ATTEMPT_COOKIE else "Strict")
-            assert len(header) < 4096
-            if int(morsel["max-age"]) > 0:
-                self.cookies[name] = morsel.value
-                self.lax |= {name} if morsel["samesite"] == "Lax" else set()
-            else:
-                self.cookies.pop(name, None)
-
-    async def begin(self) -> str:
-        """Presses the button: where the provider is."""
-        status, headers, _ = await self("GET", START)
-        assert status == 303
-        return str(headers["Location"])
-
-    async def come_back(self, address: str) -> Any:
-        """The provider sends it back."""
-        return await self("GET", address.removeprefix(self.portal.url), site="cross-site")
-
-    async def sign_in(self, user: str = "jane") -> None:
-        """The whole way."""
-        status, headers, shown = await self.come_back(self.provider.visit(await self.begin(), user=user))
-        assert (status, headers["Location"]) == (303, "/"), shown
-        assert ATTEMPT_COOKIE not in self.cookies
-
-    async def me(self) -> Any:
-        """Status, and as whom the API server knows it or why it does not."""
-        status, _, shown = await self("GET", "/api/v1/me")
-        return status, shown["user"]["name"] if status == 200 else shown["detail"]
-
-
-@asynccontextmanager
-async def browsing(
-    tmp_path: Path, *, clock: VirtualClock | None = None, **changes: Any
-) -> AsyncIterator[tuple[Browser, TestProvider]]:
-    """A browser, a console with a provider, and an API server that knows the same provider."""
-    async with providing(clock or SystemClock()) as provider:
-        settings = replace(OidcSettings(issuer=provider.url, client_id="console", keys=KEYS), **changes)
-        async with consoles(tmp_path, oidc=settings, clock=clock) as portal:
-            api = Knows(provider)
-            portal.api.authentication.reader = api
-            yield Browser(portal, provider, api), provider
+from tests.unit.console.consoles import JOBS, consoles, job
+from tests.unit.console.providers import providing
+from tests.unit.console.signing_in import KEYS, Browser, Knows, browsing
 
 
 async def test_who_signs_in_acts_with_the_rights_of_the_own_token(tmp_path: Path) -> None:
@@ -454,6 +356,19 @@ async def test_who_signs_out_is_nobody_and_a_copy_of_the_cookie_is_worth_nothing
         assert (await browser.me())[0] == 401
         browser.cookies = copy
         assert await browser.me() == (401, "the session is over: sign in again")
+
+
+async def test_who_signs_out_is_told_where_the_provider_ends_its_own_session(tmp_path: Path) -> None:
+    async with browsing(tmp_path) as (browser, provider):
+        provider.description["end_session_endpoint"] = f"{provider.url}/end?tenant=a"
+        await browser.sign_in()
+        status, _, shown = await browser("DELETE", "/api/v1/session")
+        assert (status, browser.cookies) == (200, {})
+        address, _, query = shown["provider"].partition("?")
+        assert address == f"{provider.url}/end"
+        # No ID token as a hint: it would be in a URL.
+        back = f"{browser.portal.url}/"
+        assert parse_qs(query) == {"tenant": ["a"], "client_id": ["console"], "post_logout_redirect_uri": [back]}
 
 
 async def test_who_signs_out_is_signed_out_also_where_the_provider_is_in_trouble(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgewright.console.rollouts import ACTION_ANNOTATION
+from edgewright.console.actions import ACTION_ANNOTATION
 from tests.unit.console.consoles import IN_DEFAULT, ROLLOUTS, consoles, device, rollout, widget
 
 
@@ -68,6 +68,48 @@ async def test_a_recall_is_a_rollout_of_its_own_and_is_made_once(tmp_path: Path)
         assert again.body["metadata"]["uid"] == first.body["metadata"]["uid"]
         name = first.body["metadata"]["name"]
         assert (await portal("POST", f"{ROLLOUTS}/{name}/recall")).status == 409
+
+
+async def test_an_undo_brings_what_came_before_and_is_made_once(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        chosen = {"selector": {"labels": {"matchLabels": {"site": "a"}}}}
+        made = await portal("PUT", f"{ROLLOUTS}/first", rollout("first", **chosen))
+        assert made.status == 201, made.body
+        nothing = await portal("POST", f"{ROLLOUTS}/first/undo", {})
+        assert (nothing.status, "recall it instead" in nothing.body["detail"]) == (409, True)
+        second = rollout("second", **chosen, firmware="registry.example/thermo:3", version="3")
+        assert (await portal("PUT", f"{ROLLOUTS}/second", second)).status == 201
+        done = await portal("POST", f"{ROLLOUTS}/second/undo", {"reason": "it overheats"})
+        assert done.status == 202, done.body
+        assert (done.body["metadata"]["name"], done.body["spec"]["version"]) == ("second-undo", "2")
+        said = json.loads(done.body["metadata"]["annotations"][ACTION_ANNOTATION])
+        assert (said["action"], said["reason"]) == ("undo", "it overheats")
+        assert (await portal("GET", f"{ROLLOUTS}/second")).body["spec"]["aborted"] is True
+        again = await portal("POST", f"{ROLLOUTS}/second/undo", {})
+        assert (again.status, again.body["metadata"]["uid"]) == (202, done.body["metadata"]["uid"])
+        taken = rollout("third", **chosen, firmware="registry.example/thermo:4", version="4")
+        for name in ("third", "third-undo"):
+            assert (await portal("PUT", f"{ROLLOUTS}/{name}", {**taken, "metadata": {"name": name}})).status == 201
+        refused = await portal("POST", f"{ROLLOUTS}/third/undo", {})
+        assert (refused.status, "third-undo is taken" in refused.body["detail"]) == (409, True)
+
+
+async def test_the_fleet_is_frozen_once_and_says_who_and_why(tmp_path: Path) -> None:
+    async with consoles(tmp_path, shared_cache=True) as portal:
+        done = await portal("POST", "/api/v1/fleet/freeze", {"reason": "a holiday"})
+        assert (done.status, done.body["spec"]["frozen"], done.body["spec"]["reason"]) == (202, True, "a holiday")
+        by = done.body["spec"]["by"]
+        assert json.loads(done.body["metadata"]["annotations"][ACTION_ANNOTATION])["by"] == by
+        again = await portal("POST", "/api/v1/fleet/freeze", {"reason": "another"})
+        assert (again.status, again.headers["ETag"]) == (202, done.headers["ETag"])
+        told = (await portal("GET", "/api/v1/fleet")).body["freeze"]
+        assert (told["reason"], told["by"]) == ("a holiday", by)
+        ended = await portal("POST", "/api/v1/fleet/unfreeze")
+        assert (ended.status, ended.body["spec"]["frozen"], ended.body["spec"]["reason"]) == (202, False, "")
+        assert (await portal("GET", "/api/v1/fleet")).body["freeze"] is None
+        assert (await portal("POST", "/api/v1/fleet/melt", {})).status == 404
+        events = (await portal.api("GET", "/api/v1/namespaces/default/events")).body["items"]
+        assert {each["reason"] for each in events} == {"FreezeRequested", "UnfreezeRequested"}
 
 
 async def test_a_plan_tells_the_batches_and_changes_nothing(tmp_path: Path) -> None:

@@ -60,6 +60,11 @@ export interface Me {
   session?: "link" | "oidc";
 }
 
+export interface SignedOut {
+  /** Where the session at the provider is ended too. */
+  provider: string;
+}
+
 export interface KindEntry {
   name: string;
   kind: string;

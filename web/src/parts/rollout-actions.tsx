@@ -1,6 +1,6 @@
 // The buttons of a rollout. Each says in numbers what it does before it does it; who lacks the right sees why.
 import { Button, Modal, ModalBody, ModalFooter, ModalHeader, TextInput } from "@patternfly/react-core";
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { type ReactElement, useState } from "react";
 import { useNavigate } from "react-router";
 
@@ -90,9 +90,11 @@ function Confirmation({ action, rollout, close }: { action: Action; rollout: Rol
 
 /** How many devices a recall takes back, and how many cannot go back: the server's own plan of it. */
 function RecallNumbers({ rollout }: { rollout: Rollout }): ReactElement {
-  const { namespace = "", name, uid } = rollout.metadata;
+  const { namespace = "", name, uid, resourceVersion } = rollout.metadata;
   const plan = useQuery({
-    queryKey: ["plan", "recall", uid],
+    // With each change of the rollout again: devices that are being flashed can go back a moment later.
+    queryKey: ["plan", "recall", uid, resourceVersion],
+    placeholderData: keepPreviousData,
     queryFn: () => api<Plan>("POST", `${pathOf("rollouts", namespace)}/plan`, { body: { spec: { recall: { name, uid } } } }),
   });
   if (plan.error) {
