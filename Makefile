@@ -8,9 +8,10 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-# The first Python that is new enough; `make PYTHON=/path/to/python3.12 …` chooses another.
-PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$python; break; }; done)
+# The first Python that is new enough; `make PYTHON=/path/to/python3.12 …` chooses another. What is looked for so is looked
+# for once, where it is first used: the variable then becomes what was found.
+PYTHON ?= $(eval PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$python; break; }; done))$(PYTHON)
 
 # Handed to pytest: make unit ARGS="-k queue -x"
 ARGS ?=
