@@ -78,7 +78,7 @@ class Place:
     """Variables for the programs that build images."""
 
     def type(
-        self, command: str, *, answers: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 300
+        self, command: str, *, answers: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 900
     ) -> subprocess.CompletedProcess[str]:
         """Types a command as the document shows it; what it said, whichever way it ended."""
         return subprocess.run(

@@ -95,11 +95,10 @@ def deployed(place: Place) -> bool:
     return bool(observed) and counts == (2, 2)
 
 
-def apply_example(place: Place, number: int, name: str = "flashjob") -> str:
-    """Applies the document's example for one of the devices; its uuid."""
+def apply_example(place: Place, number: int, *, further: str = "") -> str:
+    """Applies the document's example, with further fields at its end, for one of the devices; its uuid."""
     uuid = list(place.instances().values())[number]
-    text = filled_in(EXAMPLE, place, [uuid]).replace("name: flashjob\n", f"name: {name}\n")
-    place.typed("kubectl apply -f -", answers=text)
+    place.typed("kubectl apply -f -", answers=filled_in(EXAMPLE, place, [uuid]) + further)
     return uuid
 
 
@@ -295,8 +294,9 @@ class TestDirectDeployment:
             cluster.request("PATCH", role, {"rules": less}, content_type="application/merge-patch+json")
         # The API server hears of its own roles a moment later.
         wait_until(lambda: not may_create_pods(cluster), what="the right is gone")
-        apply_example(place, 3)
-        wait_until(lambda: refused(cluster), what="the API server refuses something")
+        # With its usual retries it may have failed for good before `make deploy` is done.
+        apply_example(place, 3, further="  retries: 20\n")
+        wait_until(lambda: refused(cluster), what="the API server refuses something", interval=0.5)
         assert any("/pods" in each for each in refused(cluster))
         assert place.job().get("status", {}).get("phase") != "Completed"
         self.deploy(place)  # which gives the right back
