@@ -8,9 +8,10 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-# The first Python that is new enough; `make PYTHON=/path/to/python3.12 …` chooses another.
-PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$python; break; }; done)
+# The first Python that is new enough; `make PYTHON=/path/to/python3.12 …` chooses another. What is looked for so is looked
+# for once, where it is first used: the variable then becomes what was found.
+PYTHON ?= $(eval PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$python; break; }; done))$(PYTHON)
 
 # Handed to pytest: make unit ARGS="-k queue -x"
 ARGS ?=
@@ -199,6 +200,10 @@ boards: venv ## Run the tests with boards: Zephyr and MCUboot in QEMU, and a reg
 .PHONY: e2e
 e2e: boards ## The same as `make boards`.
 
+# In two halves side by side, for most of it waits. In one of them is whatever has a port at all addresses of this machine:
+# that of `make run` (8080, 8081), and that of an operator and of a console as Pods (8443).
+FIXED_PORTS := $(addprefix tests/acceptance/test_,000_flashjob.py 001_flashjob_list.py 003_chart.py 003_console_deployment.py)
+
 # One line for each program that a step of these documents runs, such as: $(call debian_package,podman,podman)
 .PHONY: acceptance
 acceptance: .venv/.verify.stamp kubernetes ## Follow the documents of acceptance step by step, with their own commands (ARGS="-k 003" runs some).
@@ -208,7 +213,14 @@ acceptance: .venv/.verify.stamp kubernetes ## Follow the documents of acceptance
 	$(call debian_package,docker-registry,docker-registry)
 	$(call debian_package,git,git)
 	$(call debian_package,chromium,chromium fonts-dejavu-core)
+ifneq ($(strip $(ARGS)),)
 	$(call pytest_suite,acceptance)
+else
+	@mkdir -p build/reports; echo "side by side: $(FIXED_PORTS), whose output comes afterwards, and the rest"; code=0; \
+	$(BIN)/pytest $(FIXED_PORTS) -m "not soak" --junitxml=build/reports/$@-ports.xml >build/reports/$@-ports.log 2>&1 & other=$$!; \
+	$(BIN)/pytest tests/acceptance $(FIXED_PORTS:%=--ignore=%) -m "not soak" --junitxml=build/reports/$@.xml || code=$$?; \
+	wait $$other || code=$$?; cat build/reports/$@-ports.log; exit $$code
+endif
 
 .PHONY: acceptance-page
 acceptance-page: venv ## Check that each line of docs/acceptance.md names a test that passed (at the end of `make verify`).

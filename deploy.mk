@@ -26,10 +26,10 @@ REPLICAS ?=
 FORCE ?=
 
 # kubectl of the PATH, else the one that `make kubernetes` has built.
-KUBECTL ?= $(shell command -v kubectl || find "$${XDG_CACHE_HOME:-$$HOME/.cache}/edgewright/kubernetes" -name kubectl -perm -u+x 2>/dev/null | sort | tail -1)
+KUBECTL ?= $(eval KUBECTL := $(shell command -v kubectl || find "$${XDG_CACHE_HOME:-$$HOME/.cache}/edgewright/kubernetes" -name kubectl -perm -u+x 2>/dev/null | sort | tail -1))$(KUBECTL)
 # Which of the three works: a client without its daemon does not.
-CONTAINER_TOOL ?= $(shell for tool in docker podman buildah; do \
-	command -v $$tool >/dev/null && $$tool info >/dev/null 2>&1 && { echo $$tool; break; }; done)
+CONTAINER_TOOL ?= $(eval CONTAINER_TOOL := $(shell for tool in docker podman buildah; do \
+	command -v $$tool >/dev/null && $$tool info >/dev/null 2>&1 && { echo $$tool; break; }; done))$(CONTAINER_TOOL)
 
 APPLY = "$(KUBECTL)" apply --server-side --force-conflicts -f -
 OVERLAY = "$(PYTHON)" hack/overlay.py --controllers "$(CONTROLLERS)" $(if $(REPLICAS),--replicas $(REPLICAS))

@@ -43,7 +43,6 @@ INSTANCES: Final = "/apis/akri.sh/v0/namespaces/default/instances"
 IMAGE: Final = "registry.example/flash/edgewright:1.0"
 """An image of the operator that the node of the tests can run."""
 SCALE: Final = 0.1
-PATIENCE: Final = 90.0
 _PYTHON: Final = sys.executable
 _LINKED: Final = (
     "Makefile",
@@ -79,7 +78,7 @@ class Place:
     """Variables for the programs that build images."""
 
     def type(
-        self, command: str, *, answers: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 300
+        self, command: str, *, answers: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 900
     ) -> subprocess.CompletedProcess[str]:
         """Types a command as the document shows it; what it said, whichever way it ended."""
         return subprocess.run(
@@ -146,7 +145,7 @@ class Place:
             return job if seen and status.get("phase") == phase else None
 
         try:
-            return wait_until(reached, what=f"{name} is {phase}", timeout=PATIENCE)
+            return wait_until(reached, what=f"{name} is {phase}")
         except AssertionError as error:
             raise AssertionError(f"{error}: {json.dumps(self.job(name).get('status'))}") from None
 
@@ -162,7 +161,7 @@ class Place:
         def found() -> dict[str, Any] | None:
             return next((each for each in self.get(path)["items"] if condition(each)), None)
 
-        return wait_until(found, what=what, timeout=PATIENCE)
+        return wait_until(found, what=what)
 
     def clear(self) -> None:
         """Deletes the FlashJobs and the rollouts, and waits until what was made for them is gone."""
@@ -277,7 +276,7 @@ def making(place: Place, command: str, *, ready: Callable[[], bool]) -> Iterator
         return ready()
 
     try:
-        wait_until(begun, what=f"{command} is ready", timeout=PATIENCE)
+        wait_until(begun, what=f"{command} is ready")
         yield log
         os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all of the group
         process.wait(60)
@@ -380,7 +379,7 @@ class Conversation:
                 self._heard = at + len(text)
             return at >= 0
 
-        wait_until(heard, what=f"it says {text!r} after {self.said!r}", timeout=PATIENCE)
+        wait_until(heard, what=f"it says {text!r} after {self.said!r}")
 
     def interrupt(self) -> int:
         """Types Ctrl-C; what it ends with."""
@@ -399,7 +398,7 @@ class Conversation:
             self._read()
             return self._process.poll() is not None
 
-        wait_until(ended, what="it ends", timeout=PATIENCE)
+        wait_until(ended, what="it ends")
         self._read()
         return self._process.returncode
 

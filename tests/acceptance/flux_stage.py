@@ -15,10 +15,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -34,6 +35,29 @@ VIEW = "ghcr.io/converged-computing/flux-view-ubuntu:tag-noble"
 """The image that brings flux into the Pods of a MiniCluster; here it brings nothing, because it is there already."""
 ADDRESS = "127.77.2.1"
 NAMESPACE = "flux-operator"
+_CORE: Final = "/api/v1", ""
+_APPS: Final = "/apis/apps/v1", ".apps"
+_BATCH: Final = "/apis/batch/v1", ".batch"
+_FLUX: Final = "/apis/flux-framework.org/v1alpha1", ".flux-framework.org"
+_PLACES: Final = {
+    "configmap": (*_CORE, "configmaps"),
+    "deployment": (*_APPS, "deployments"),
+    "event": (*_CORE, "events"),
+    "flux": (*_FLUX, "fluxes"),
+    "fluxsetup": (*_FLUX, "fluxsetups"),
+    "job": (*_BATCH, "jobs"),
+    "minicluster": ("/apis/flux-framework.org/v1alpha2", ".flux-framework.org", "miniclusters"),
+    "minimart": ("/apis/charts.samutup.com/v1alpha1", ".charts.samutup.com", "minimarts"),
+    "pod": (*_CORE, "pods"),
+    "replicaset": (*_APPS, "replicasets"),
+    "resourcequota": (*_CORE, "resourcequotas"),
+    "secret": (*_CORE, "secrets"),
+    "service": (*_CORE, "services"),
+    "serviceaccount": (*_CORE, "serviceaccounts"),
+    "statefulset": (*_APPS, "statefulsets"),
+}
+"""Where the API server has a kind, and what kubectl puts after its name. Tests look by requests, since a process of
+kubectl for each look would cost more than what is looked at."""
 
 
 class Stage:
@@ -98,18 +122,36 @@ class Stage:
 
     # --- what is there ----------------------------------------------------------------------------------------------
 
+    def discard(self, kinds: str, namespace: str) -> None:
+        """Deletes what there is of some kinds, and once that is gone the namespace."""
+        for kind in kinds.split(","):
+            self.plane.request("DELETE", _path(kind, namespace))
+        wait_until(lambda: not self.names(kinds, namespace), what=f"nothing of {kinds} is left in {namespace}")
+        self.plane.request("DELETE", f"/api/v1/namespaces/{namespace}")
+
     def flux(self, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
         """A Flux as it is."""
         return self.get("flux", name, namespace)
 
     def get(self, kind: str, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
         """Any object as it is."""
-        found: dict[str, Any] = json.loads(self.kubectl("get", kind, name, "-n", namespace, "-o", "json"))
+        found: dict[str, Any] = self.plane.request("GET", f"{_path(kind, namespace)}/{name}")
+        return found
+
+    def items(self, kind: str, namespace: str, **selectors: str) -> list[dict[str, Any]]:
+        """The objects of a kind, or those that labelSelector or fieldSelector chooses."""
+        found: list[dict[str, Any]] = self.plane.request(
+            "GET", f"{_path(kind, namespace)}?{urllib.parse.urlencode(selectors)}"
+        )["items"]
         return found
 
     def names(self, kinds: str, namespace: str = NAMESPACE) -> list[str]:
-        """Whatever there is of some kinds, as kind/name."""
-        return self.kubectl("get", kinds, "-n", namespace, "-o", "name").split()
+        """Whatever there is of some kinds, as `kubectl get -o name` names it."""
+        return [
+            f"{kind}{_PLACES[kind][1]}/{each['metadata']['name']}"
+            for kind in kinds.split(",")
+            for each in self.items(kind, namespace)
+        ]
 
     def until(self, name: str, namespace: str = NAMESPACE, *, kind: str = "flux", **status: Any) -> dict[str, Any]:
         """The Flux, or one of another kind, once its status has these fields, for the present spec."""
@@ -121,7 +163,7 @@ class Stage:
             return flux if current and all(shown.get(key) == value for key, value in status.items()) else None
 
         try:
-            return wait_until(reached, timeout=180, interval=0.2, what=f"{name} is {status}")
+            return wait_until(reached, timeout=180, interval=0.05, what=f"{name} is {status}")
         except AssertionError as error:
             said = self.kubectl("get", f"{kind},pods,jobs,statefulsets", "-A", "-o", "wide")
             status = self.get(kind, name, namespace).get("status", {})
@@ -139,6 +181,32 @@ class Stage:
         return self.kubectl(
             "apply", "-f", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": documents})
         )
+
+
+class Terminal:
+    """A terminal in which `make run` goes on from test to test, unless one needs the operator stopped."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._process: subprocess.Popen[str] | None = None
+        self._stack = ExitStack()
+
+    def run(self) -> subprocess.Popen[str]:
+        """The operator, started where it does not run."""
+        if self._process is None or self._process.poll() is not None:
+            self.stop()
+            self._process = self._stack.enter_context(self._stage.running())
+        return self._process
+
+    def stop(self) -> None:
+        """Ctrl-C, where it runs."""
+        self._stack.close()
+        self._process = None
+
+
+def _path(kind: str, namespace: str) -> str:
+    version, _, plural = _PLACES[kind]
+    return f"{version}/namespaces/{namespace}/{plural}"
 
 
 def flux(name: str = "flux-sample", namespace: str = NAMESPACE, **spec: Any) -> dict[str, Any]:
@@ -163,6 +231,18 @@ def minicluster(name: str, namespace: str, command: str = "", *, size: int = 2, 
 def setup(name: str = "flux-sample", namespace: str = NAMESPACE, **spec: Any) -> dict[str, Any]:
     """A FluxSetup."""
     return {**flux(name, namespace, **spec), "kind": "FluxSetup"}
+
+
+def writes(plane: ControlPlane, namespace: str, *, since: int) -> list[tuple[str, str, str]]:
+    """What programs of ours wrote in a namespace from that line of the audit log on; Leases and events do not count."""
+    return [
+        (event["verb"], event["objectRef"]["resource"], event["objectRef"].get("name"))
+        for event in plane.audit_events()[since:]
+        if event.get("userAgent", "").startswith("edgewright")
+        and event["verb"] not in {"get", "list", "watch"}
+        and event["objectRef"]["resource"] not in {"leases", "events"}
+        and event["objectRef"].get("namespace") == namespace
+    ]
 
 
 def has_target(name: str) -> bool:

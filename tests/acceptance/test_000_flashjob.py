@@ -16,7 +16,6 @@ from tests.acceptance.flashjob_stage import (
     IMAGE,
     JOBS,
     NAMESPACE,
-    PATIENCE,
     ROOT,
     Place,
     container_tools,
@@ -96,11 +95,10 @@ def deployed(place: Place) -> bool:
     return bool(observed) and counts == (2, 2)
 
 
-def apply_example(place: Place, number: int, name: str = "flashjob") -> str:
-    """Applies the document's example for one of the devices; its uuid."""
+def apply_example(place: Place, number: int, *, further: str = "") -> str:
+    """Applies the document's example, with further fields at its end, for one of the devices; its uuid."""
     uuid = list(place.instances().values())[number]
-    text = filled_in(EXAMPLE, place, [uuid]).replace("name: flashjob\n", f"name: {name}\n")
-    place.typed("kubectl apply -f -", answers=text)
+    place.typed("kubectl apply -f -", answers=filled_in(EXAMPLE, place, [uuid]) + further)
     return uuid
 
 
@@ -194,7 +192,6 @@ class TestDebugging:
         waits = wait_until(
             lambda: next((each for each in place.job().get("status", {}).get("devices", ())), None),
             what="the status tells of the devices",
-            timeout=PATIENCE,
         )
         assert waits["state"] == "Waiting"
         place.typed("kubectl delete -f config/samples/application_v1alpha1_flashjob.yaml --timeout=240s")
@@ -271,7 +268,7 @@ class TestDirectDeployment:
 
     def deploy(self, place: Place, more: str = "") -> str:
         said = place.typed(f"make deploy IMG={IMAGE} ARGS='{' '.join(place.operator)}' {more}")
-        wait_until(lambda: deployed(place), what="the Deployment is available", timeout=PATIENCE)
+        wait_until(lambda: deployed(place), what="the Deployment is available")
         return said
 
     def test_make_deploy_runs_the_operator_with_the_rights_of_config_rbac_alone(
@@ -296,9 +293,10 @@ class TestDirectDeployment:
             assert less != rules
             cluster.request("PATCH", role, {"rules": less}, content_type="application/merge-patch+json")
         # The API server hears of its own roles a moment later.
-        wait_until(lambda: not may_create_pods(cluster), what="the right is gone", timeout=PATIENCE)
-        apply_example(place, 3)
-        wait_until(lambda: refused(cluster), what="the API server refuses something", timeout=PATIENCE)
+        wait_until(lambda: not may_create_pods(cluster), what="the right is gone")
+        # With its usual retries it may have failed for good before `make deploy` is done.
+        apply_example(place, 3, further="  retries: 20\n")
+        wait_until(lambda: refused(cluster), what="the API server refuses something", interval=0.5)
         assert any("/pods" in each for each in refused(cluster))
         assert place.job().get("status", {}).get("phase") != "Completed"
         self.deploy(place)  # which gives the right back
@@ -364,7 +362,7 @@ class TestInstaller:
     ) -> None:
         before = len(refused(cluster))
         place.typed("kubectl apply -f dist/install.yaml")
-        wait_until(lambda: deployed(place), what="the Deployment is available", timeout=PATIENCE)
+        wait_until(lambda: deployed(place), what="the Deployment is available")
         apply_example(place, 0)
         place.until_phase("Completed")
         assert refused(cluster)[before:] == []

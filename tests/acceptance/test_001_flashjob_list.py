@@ -20,7 +20,6 @@ import pytest
 import yaml
 
 from tests.acceptance.flashjob_stage import (
-    PATIENCE,
     ROLLOUTS,
     ROOT,
     Conversation,
@@ -132,6 +131,8 @@ def offered(place: Place) -> list[str]:
 # --- the operator --------------------------------------------------------------------------------------------------
 
 
+# It needs no cluster: once is enough.
+@pytest.mark.parametrize("place", [real_cluster], ids=["real"], indirect=True)
 def test_make_manifests_writes_what_is_there_already(place: Place) -> None:
     def content() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in (ROOT / "config").rglob("*.yaml")}
@@ -168,7 +169,7 @@ def test_each_device_of_the_example_gets_its_own_pod_and_service_which_go_when_i
         shown.update(each["address"] for each in status.get("devices", ()) if each.get("address"))
         return bool(status.get("phase") == "Completed")
 
-    wait_until(done, what="the job is Completed", timeout=PATIENCE, interval=0.05)
+    wait_until(done, what="the job is Completed", interval=0.05)
     assert {kind: sorted(found) for kind, found in seen.items()} == dict.fromkeys(seen, sorted(wanted))
     job = place.job()
     assert sorted(job["status"]["completedUUIDs"]) == sorted(wanted)
@@ -287,9 +288,7 @@ def test_ctrl_c_between_two_batches_leaves_a_rollout_that_goes_on_by_itself(plac
         {"spec": {"intervalSeconds": 0}},
         content_type="application/merge-patch+json",
     )
-    wait_until(
-        lambda: place.rollouts()[0]["status"]["phase"] == "Completed", what="the rest has followed", timeout=PATIENCE
-    )
+    wait_until(lambda: place.rollouts()[0]["status"]["phase"] == "Completed", what="the rest has followed")
     assert place.rollouts()[0]["status"]["progress"] == "2/2"
 
 
@@ -314,7 +313,6 @@ def test_the_script_killed_at_a_random_moment_and_typed_again_comes_to_the_same_
     wait_until(
         lambda: all(each["status"].get("phase") == "Completed" for each in place.rollouts()),
         what="what was begun before the kill has ended too",
-        timeout=PATIENCE,
     )
     assert [json.loads(page(f"http://{endpoint}/info"))["version"] for endpoint in endpoints] == ["0.2.0", "0.2.0"]
     place.until_no_flash_objects()

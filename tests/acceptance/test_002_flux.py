@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import json
 import os
 import random
 import signal
@@ -25,7 +24,19 @@ import yaml
 
 from edgewright.controllers.minicluster.curve import generated, is_certificate
 from edgewright.runtime.clock import SystemClock
-from tests.acceptance.flux_stage import IMAGE, NAMESPACE, ROOT, Stage, flux, has_target, on_up, setup, staged
+from tests.acceptance.flux_stage import (
+    IMAGE,
+    NAMESPACE,
+    ROOT,
+    Stage,
+    Terminal,
+    flux,
+    has_target,
+    on_up,
+    setup,
+    staged,
+    writes,
+)
 from tests.harness import ControlPlane, programs, repetition, wait_until
 from tests.harness.fixtures import run
 
@@ -56,22 +67,39 @@ on_both = pytest.mark.parametrize("stage", ["cluster", "up"], indirect=True)
 """What the document shows; the rest asks the same controllers for more, and some of it needs the real server."""
 
 
-@pytest.fixture
-def operator(stage: Stage) -> Iterator[subprocess.Popen[str]]:
-    """`make run`, in its own terminal."""
-    with stage.running() as process:
-        yield process
+@pytest.fixture(scope="module")
+def terminal(stage: Stage) -> Iterator[Terminal]:
+    """The terminal of the operator."""
+    opened = Terminal(stage)
+    yield opened
+    opened.stop()
 
 
 @pytest.fixture
-def namespace(stage: Stage) -> Iterator[str]:
-    """A namespace for what the document does not show."""
-    if not stage.plane.exists(DEFINITION):  # where a test runs without the steps before it
+def _kinds(stage: Stage) -> None:
+    """The kinds, also where a test runs without the steps before it."""
+    if not stage.plane.exists(DEFINITION):
         assert stage.make("install").returncode == 0
+
+
+@pytest.fixture
+def operator(terminal: Terminal, _kinds: None) -> subprocess.Popen[str]:
+    """`make run`, in its own terminal."""
+    return terminal.run()
+
+
+@pytest.fixture
+def no_operator(terminal: Terminal) -> None:
+    """Ctrl-C in that terminal."""
+    terminal.stop()
+
+
+@pytest.fixture
+def namespace(stage: Stage, _kinds: None) -> Iterator[str]:
+    """A namespace for what the document does not show."""
     name = stage.plane.create_namespace("flux")
     yield name
-    stage.kubectl("delete", "flux,fluxsetup", "--all", "-n", name)
-    stage.kubectl("delete", "namespace", name, "--wait=false")
+    stage.discard("flux,fluxsetup", name)
 
 
 def page(port: int = 30685) -> str:
@@ -241,6 +269,7 @@ def test_the_operator_watches_for_changes_of_greeting_and_port(stage: Stage, ope
 
 
 @on_both
+@pytest.mark.usefixtures("no_operator")
 def test_cleanup_with_the_operator_stopped(stage: Stage) -> None:
     said = stage.kubectl("delete", "pod", "--all")
     assert 'pod "job-0" deleted' in said
@@ -393,9 +422,9 @@ def test_wisdom_the_underlying_error_reaches_the_condition(
     stage: Stage, operator: subprocess.Popen[str], namespace: str
 ) -> None:
     stage.apply(flux("image", namespace, command="true", image="registry.example/nobody/has:this"))
-    wait_until(lambda: stage.reason("flux", "image", namespace)[1] == "WorkersNotReady", what="it says that it waits")
-    message = stage.reason("flux", "image", namespace)[2]
-    assert 'image-0: ErrImagePull: image "registry.example/nobody/has:this" is not known' in message
+    said = 'image-0: ErrImagePull: image "registry.example/nobody/has:this" is not known'
+    wait_until(lambda: said in stage.reason("flux", "image", namespace)[2], what="it says what it waits for")
+    assert stage.reason("flux", "image", namespace)[1] == "WorkersNotReady"
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -412,6 +441,31 @@ def test_wisdom_the_underlying_error_reaches_the_condition(
     stage.until("quota", namespace, phase="Succeeded")
 
 
+def test_wisdom_events_only_when_a_condition_changes(
+    stage: Stage, operator: subprocess.Popen[str], namespace: str
+) -> None:
+    stage.apply(flux("told", namespace, command="sleep 1"), setup("told", namespace, size=2))
+    stage.until("told", namespace, phase="Succeeded", workers="0/2")
+
+    def told() -> dict[str, int]:
+        found = stage.items("event", namespace, fieldSelector="involvedObject.kind=Flux")
+        return {each["reason"]: each["count"] for each in found}
+
+    wait_until(lambda: "Succeeded" in told(), what="the last change is told")
+    assert told() == dict.fromkeys(("WorkersStarting", "Launching", "Running", "Succeeded"), 1)
+
+
+def test_wisdom_kubectl_get_gives_a_nice_summary(stage: Stage, operator: subprocess.Popen[str], namespace: str) -> None:
+    stage.apply(flux("seen", namespace, command="true"), setup("seen", namespace, size=1))
+    stage.until("seen", namespace, phase="Succeeded", workers="0/1")
+    header, row = stage.kubectl("get", "flux", "-n", namespace).splitlines()
+    assert header.split() == ["NAME", "PHASE", "WORKERS", "EXIT", "AGE"]
+    assert row.split()[:4] == ["seen", "Succeeded", "0/1", "0"]
+    header, row = stage.kubectl("get", "fluxsetup", "-n", namespace).splitlines()
+    assert (header.split(), row.split()[:3]) == (["NAME", "SIZE", "READY", "AGE"], ["seen", "1", "True"])
+
+
+@pytest.mark.usefixtures("no_operator")
 def test_wisdom_status_holds_observations_only(stage: Stage, namespace: str) -> None:
     stage.apply(flux("wiped", namespace, command="sh -c 'exit 3'"))
     with stage.running():
@@ -433,28 +487,7 @@ def without_times(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "conditions": sorted(conditions, key=lambda each: each["type"])}
 
 
-def test_wisdom_events_only_when_a_condition_changes(
-    stage: Stage, operator: subprocess.Popen[str], namespace: str
-) -> None:
-    stage.apply(flux("told", namespace, command="sleep 1"), setup("told", namespace, size=2))
-    stage.until("told", namespace, phase="Succeeded", workers="0/2")
-    found = json.loads(
-        stage.kubectl("get", "events", "-n", namespace, "--field-selector=involvedObject.kind=Flux", "-o", "json")
-    )
-    told = [(each["reason"], each["count"]) for each in found["items"]]
-    assert sorted(told) == sorted((reason, 1) for reason in ("WorkersStarting", "Launching", "Running", "Succeeded"))
-
-
-def test_wisdom_kubectl_get_gives_a_nice_summary(stage: Stage, operator: subprocess.Popen[str], namespace: str) -> None:
-    stage.apply(flux("seen", namespace, command="true"), setup("seen", namespace, size=1))
-    stage.until("seen", namespace, phase="Succeeded", workers="0/1")
-    header, row = stage.kubectl("get", "flux", "-n", namespace).splitlines()
-    assert header.split() == ["NAME", "PHASE", "WORKERS", "EXIT", "AGE"]
-    assert row.split()[:4] == ["seen", "Succeeded", "0/1", "0"]
-    header, row = stage.kubectl("get", "fluxsetup", "-n", namespace).splitlines()
-    assert (header.split(), row.split()[:3]) == (["NAME", "SIZE", "READY", "AGE"], ["seen", "1", "True"])
-
-
+@pytest.mark.usefixtures("no_operator")
 def test_wisdom_a_second_reconcile_makes_no_write(stage: Stage, plane: ControlPlane, namespace: str) -> None:
     stage.apply(flux("calm", namespace, command="true"), flux("busy", namespace, command="sleep 1000"))
     with stage.running():
@@ -467,19 +500,12 @@ def test_wisdom_a_second_reconcile_makes_no_write(stage: Stage, plane: ControlPl
         # It is written for after the others were looked at.
         stage.apply(flux("marker", namespace, command="'"))
         stage.until("marker", namespace, phase="Failed")
-    writes = [
-        (event["verb"], event["objectRef"]["resource"], event["objectRef"].get("name"))
-        for event in plane.audit_events()[before:]
-        if event["userAgent"].startswith("edgewright")
-        and event["verb"] not in {"get", "list", "watch"}
-        and event["objectRef"]["resource"] not in {"leases", "events"}
-        and event["objectRef"].get("namespace") == namespace
-    ]
-    assert writes == [("patch", "fluxes", "marker")]
+    assert writes(plane, namespace, since=before) == [("patch", "fluxes", "marker")]
 
 
 @pytest.mark.repeated
 @pytest.mark.parametrize("seed", repetition.numbers(3, 20))
+@pytest.mark.usefixtures("no_operator")
 def test_wisdom_killed_at_a_random_moment_it_comes_to_the_same_end(stage: Stage, namespace: str, seed: int) -> None:
     stage.apply(flux("killed", namespace, command="sleep 1"), setup("killed", namespace, size=2))
     with stage.running("--no-leader-elect") as process:

@@ -25,7 +25,6 @@ DEPLOYMENT: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/edgewrigh
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=control-plane%3Dconsole"
 ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:edgewright-console"
 NAME: Final = f"edgewright-console.{NAMESPACE}.svc"
-PATIENCE: Final = 180.0
 MINIMART: Final = """\
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -114,13 +113,13 @@ def test_the_commands_of_the_page_bring_a_console_that_answers_over_tls(place: P
     secret, apply, restart = (line.partition("   #")[0] for line in shown("text").splitlines())
     place.typed(secret)
     place.typed(apply)
-    wait_until(lambda: available(place), what="the console is available", timeout=PATIENCE)
+    wait_until(lambda: available(place), what="the console is available")
     # Two Pods that are processes cannot both have the port at every address of one machine: first one goes.
     place.typed(f"kubectl -n {NAMESPACE} scale deployment edgewright-console --replicas 0")
-    wait_until(lambda: not place.get(PODS)["items"], what="the first Pod has gone", timeout=PATIENCE)
+    wait_until(lambda: not place.get(PODS)["items"], what="the first Pod has gone")
     place.typed(restart)
     place.typed(f"kubectl -n {NAMESPACE} scale deployment edgewright-console --replicas 1")
-    wait_until(lambda: available(place), what="the console is available again", timeout=PATIENCE)
+    wait_until(lambda: available(place), what="the console is available again")
     status, me = asked(place, authority, "/api/v1/me", token_of(place, "somebody"))
     assert (status, me["user"]["name"]) == (200, "system:serviceaccount:default:somebody")
 
@@ -138,7 +137,7 @@ def test_callers_see_what_they_may_and_the_console_reads_once_for_all(
         status, found = asked(place, authority, path, viewer)
         return status == 200 and found["items"] == []
 
-    wait_until(listed, what="the API server knows the binding", timeout=PATIENCE)
+    wait_until(listed, what="the API server knows the binding")
     assert ("watch", "flashjobs") in used(cluster, ACCOUNT)
 
 
@@ -150,7 +149,7 @@ def test_a_foreign_kind_is_kept_once_a_role_with_the_label_grants_it(
     place.typed("kubectl create clusterrole shopper --verb=get,list,watch --resource=minimarts.charts.samutup.com")
     shopper = token_of(place, "shopper", "shopper")
     path = "/api/v1/namespaces/default/minimarts.charts.samutup.com"
-    wait_until(lambda: asked(place, authority, path, shopper)[0] == 200, what="it is listed", timeout=PATIENCE)
+    wait_until(lambda: asked(place, authority, path, shopper)[0] == 200, what="it is listed")
     assert not {each for each in used(cluster, ACCOUNT) if each[1] == "minimarts"}, "it was read as the caller"
     place.typed("kubectl apply -f -", answers=shown("yaml"))
 
@@ -158,7 +157,7 @@ def test_a_foreign_kind_is_kept_once_a_role_with_the_label_grants_it(
         assert asked(place, authority, path, shopper)[0] == 200
         return ("watch", "minimarts") in used(cluster, ACCOUNT)
 
-    wait_until(kept, what="the console watches the kind itself", timeout=PATIENCE)
+    wait_until(kept, what="the console watches the kind itself")
 
 
 def test_nothing_was_refused_to_the_console_and_it_wrote_nothing(cluster: ControlPlane) -> None:

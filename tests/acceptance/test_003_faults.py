@@ -187,10 +187,10 @@ def test_an_operator_killed_at_random_moments_comes_to_the_same_end(stage: Stage
             operator.work_for(until)
 
     stage.create(name, greeting="one")
-    for _ in range(3):
+    for _ in range(repetition.times(1, 3)):
         interrupted(dice.uniform(0.2, 2.5))
     stage.change(name, greeting="two", replicaCount=2)
-    for _ in range(3):
+    for _ in range(repetition.times(1, 3)):
         interrupted(dice.uniform(0.2, 2.5))
     with stage.operator("--no-leader-elect", name=name):
         deployed(stage, name, "two")

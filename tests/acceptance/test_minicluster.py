@@ -21,7 +21,7 @@ import pytest
 
 from edgewright.controllers.minicluster.curve import is_certificate
 from edgewright.runtime import config
-from tests.acceptance.flux_stage import IMAGE, Stage, flux, minicluster, staged
+from tests.acceptance.flux_stage import IMAGE, Stage, flux, minicluster, staged, writes
 from tests.harness import ControlPlane, repetition, wait_until
 from tests.harness.fixtures import run
 from tests.harness.waiting import wait_until_async
@@ -57,8 +57,7 @@ def namespace(stage: Stage) -> Iterator[str]:
     """A namespace that goes afterwards, with what is in it."""
     name = stage.plane.create_namespace("mini")
     yield name
-    stage.kubectl("delete", "minicluster", "--all", "-n", name)
-    stage.kubectl("delete", "namespace", name, "--wait=false")
+    stage.discard("minicluster", name)
 
 
 def until(stage: Stage, name: str, namespace: str, **status: Any) -> dict[str, Any]:
@@ -77,10 +76,9 @@ def lead_log(stage: Stage, name: str, namespace: str) -> str:
 
 def pods_of(stage: Stage, name: str, namespace: str) -> dict[str, str]:
     """The Pods of the mini-cluster that are not going, by their number, with their uids."""
-    found = json.loads(stage.kubectl("get", "pods", "-l", f"job-name={name}", "-n", namespace, "-o", "json"))["items"]
     return {
         pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: pod["metadata"]["uid"]
-        for pod in found
+        for pod in stage.items("pod", namespace, labelSelector=f"job-name={name}")
         if "deletionTimestamp" not in pod["metadata"]
     }
 
@@ -278,10 +276,9 @@ def test_a_command_starts_with_min_size(stage: Stage, operator: subprocess.Popen
     # The second Pod never starts, because no node has its image's like; the first is enough.
     pod = {"nodeSelector": {"nobody": "has-this"}}
     stage.apply(minicluster("waits", namespace, "true", size=2, pod=pod))
-    wait_until(
-        lambda: stage.reason("minicluster", "waits", namespace)[1] == "PodsNotReady", timeout=180, what="it says why"
-    )
-    assert "didn't match Pod's node affinity/selector" in stage.reason("minicluster", "waits", namespace)[2]
+    why = "didn't match Pod's node affinity/selector"
+    wait_until(lambda: why in stage.reason("minicluster", "waits", namespace)[2], timeout=180, what="it says why")
+    assert stage.reason("minicluster", "waits", namespace)[1] == "PodsNotReady"
     held = "while [ $JOB_COMPLETION_INDEX = 1 ] && ! [ -e /mnt/flux/never ]; do sleep 1; done"
     container = {"commands": {"workerPre": held}}
     stage.apply(minicluster("early", namespace, "echo early", size=2, minSize=1, container=container))
@@ -396,9 +393,7 @@ def test_an_interactive_one_serves_with_its_services_until_it_is_deleted(
     )
     stage.kubectl("delete", "pod", "serve-services", "-n", namespace)
     wait_until(
-        lambda: stage.kubectl("get", "pod", "serve-services", "-n", namespace, "--ignore-not-found"),
-        timeout=180,
-        what="the services are there again",
+        lambda: "pod/serve-services" in stage.names("pod", namespace), timeout=180, what="the services are there again"
     )
     stage.kubectl("delete", "minicluster", "serve", "-n", namespace)
     wait_until(lambda: left(stage, namespace) == [], timeout=180, what="nothing is left")
@@ -427,8 +422,11 @@ def test_mini_clusters_of_a_namespace_share_the_service_and_the_last_takes_it_al
 ) -> None:
     stage.apply(minicluster("first", namespace, "true", cleanup=True), minicluster("second", namespace, "echo second"))
     until(stage, "second", namespace, phase="Succeeded", exitCode=0)
-    gone = functools.partial(stage.kubectl, "get", "minicluster", "first", "-n", namespace, "--ignore-not-found")
-    wait_until(lambda: gone() == "", timeout=180, what="the first is cleaned up")
+    wait_until(
+        lambda: stage.names("minicluster", namespace) == ["minicluster.flux-framework.org/second"],
+        timeout=180,
+        what="the first is cleaned up",
+    )
     expected = [
         "configmap/second-entrypoint",
         "job.batch/second",
@@ -479,10 +477,9 @@ def test_a_name_that_a_flux_has_is_said_and_left_alone(
 def test_events_tell_each_change_once(stage: Stage, operator: subprocess.Popen[str], namespace: str) -> None:
     stage.apply(minicluster("told", namespace, "sleep 1"))
     until(stage, "told", namespace, phase="Succeeded")
-    selector = "--field-selector=involvedObject.kind=MiniCluster"
 
     def told() -> list[tuple[str, int]]:
-        found = json.loads(stage.kubectl("get", "events", "-n", namespace, selector, "-o", "json"))["items"]
+        found = stage.items("event", namespace, fieldSelector="involvedObject.kind=MiniCluster")
         return sorted((each["reason"], each["count"]) for each in found)
 
     wait_until(
@@ -513,15 +510,7 @@ def test_a_wiped_status_is_written_again_and_a_second_look_writes_nothing(
     # It is written for after the others were looked at.
     stage.apply(minicluster("marker", namespace, "true", flux={"brokerConfig": "no = = toml"}))
     until(stage, "marker", namespace, phase="Failed")
-    writes = [
-        (event["verb"], event["objectRef"]["resource"], event["objectRef"].get("name"))
-        for event in plane.audit_events()[seen:]
-        if event["userAgent"].startswith("edgewright")
-        and event["verb"] not in {"get", "list", "watch"}
-        and event["objectRef"]["resource"] not in {"leases", "events"}
-        and event["objectRef"].get("namespace") == namespace
-    ]
-    assert writes == [("patch", "miniclusters", "marker")]
+    assert writes(plane, namespace, since=seen) == [("patch", "miniclusters", "marker")]
 
 
 def without_times(status: dict[str, Any]) -> dict[str, Any]:

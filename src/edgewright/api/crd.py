@@ -6,6 +6,7 @@ kind; several versions of a kind become one document. This module never talks to
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -99,6 +100,13 @@ class CustomResource(Resource, frozen=True, kw_only=True):
 
 def custom_resource_definition(*versions: type[CustomResource]) -> RawObject:
     """The CRD of one kind, with its versions in the order given; exactly one of them is the stored one."""
+    definition: RawObject = msgspec.json.decode(_encoded(versions))
+    return definition
+
+
+@functools.cache
+def _encoded(versions: tuple[type[CustomResource], ...]) -> bytes:
+    """As JSON, from which every caller gets a document of its own: to read a schema off the structs takes long."""
     first = versions[0]
     kind = first.kind
     names = _names(first)
@@ -110,7 +118,7 @@ def custom_resource_definition(*versions: type[CustomResource]) -> RawObject:
         raise SchemaError(f"{kind.resource} has a version twice")
     if sum(version.definition.storage for version in versions) != 1:
         raise SchemaError(f"{kind.resource} needs exactly one version with storage=True")
-    return {
+    definition: RawObject = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": kind.resource},
@@ -121,6 +129,7 @@ def custom_resource_definition(*versions: type[CustomResource]) -> RawObject:
             "versions": [_version(version) for version in versions],
         },
     }
+    return msgspec.json.encode(definition)
 
 
 def custom_resource_definitions(kinds: Iterable[type[CustomResource]]) -> list[RawObject]:
