@@ -200,6 +200,8 @@ class Controller:
                 result = await self._reconcile(key)
             after = None if result is None else result.after
             if after is not None:
+                if after <= 0:
+                    await asyncio.sleep(0)  # who asks again and again at once must leave others their turn
                 self.queue.add_after(key, after)
         except LeaseLost:
             # Whoever leads now does the work; that may be this process still, if a renewal came through at the last.

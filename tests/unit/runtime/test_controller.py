@@ -206,6 +206,19 @@ async def test_again_after_asks_for_another_pass_at_that_time() -> None:
     assert value(metrics, "controller_runtime_reconcile_total", controller="c", result="requeue_after") == 2
 
 
+async def test_a_pass_that_asks_for_the_next_at_once_leaves_others_their_turn() -> None:
+    async def at_once(_: Key, count: int) -> Result:
+        return requeue_after(0) if count < 10_000 else DONE
+
+    passes = Passes(at_once)
+    controller = Controller("c", passes, For(widgets()), clock=VirtualClock())
+    async with working(controller):
+        controller.queue.add(key("a"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert 0 < len(passes.seen) < 10
+
+
 async def cancelled_inside() -> None:
     inner = asyncio.get_running_loop().create_future()
     inner.cancel()
