@@ -222,12 +222,13 @@ async def test_a_device_of_another_type_than_the_job_names_is_not_written_until_
 async def test_images_that_nobody_has_are_told_by_name_and_the_next_attempt_takes_what_is_fixed(
     flash_server: ApiServer, flash_namespace: str
 ) -> None:
-    timing = replace(QUICK, start_grace=2.0, foreign_grace=1.0)
+    timing = replace(QUICK, start_grace=5.0, foreign_grace=1.0)
     async with Stage(flash_server, flash_namespace, devices=3, timing=timing) as stage:
         uids = await stage.uids()
         nobody = "registry.example/nobody/flasher:1.0"
-        await stage.job("flasher", uuids=[uids[1]], flashjobPodImage=nobody, timeoutSeconds=2, retries=1)
-        await stage.job("given-up", uuids=[uids[2]], flashjobPodImage=nobody, timeoutSeconds=2, retries=0)
+        # On a busy machine a node takes its time to say that it has no such image: the deadline must come after that.
+        await stage.job("flasher", uuids=[uids[1]], flashjobPodImage=nobody, timeoutSeconds=15, retries=1)
+        await stage.job("given-up", uuids=[uids[2]], flashjobPodImage=nobody, timeoutSeconds=15, retries=0)
         untagged = f"{stage.registry.host}/fleet/firmware:nobody"
         await stage.job("firmware", uuids=[uids[3]], firmware=untagged, retries=0)
 
