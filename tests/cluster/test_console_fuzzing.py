@@ -210,9 +210,11 @@ async def described(url: str, token: str) -> dict[str, Any]:
 
 def removed(server: ApiServer) -> None:
     """Takes away what requests have made where it is in no namespace."""
-    for path in (kind.path() for kind in OURS.values() if not kind.namespaced):
-        for each in server.request("GET", f"{path}?labelSelector=fuzz")["items"]:
-            server.request("DELETE", f"{path}/{each['metadata']['name']}")
+    for name, kind in OURS.items():
+        if not kind.namespaced:
+            chosen = "" if name in ONE_NAME else "?labelSelector=fuzz"
+            for each in server.request("GET", f"{kind.path()}{chosen}")["items"]:
+                server.request("DELETE", kind.path(name=each["metadata"]["name"]))
 
 
 @pytest.mark.parametrize("cached", [False, True], ids=["as-caller", "shared-cache"])

@@ -121,12 +121,15 @@ async def switch(call: Call) -> web.Response:
         there = await call.client.raw(Fleet.kind).get(Key("", FLEET))
     except NotFound:
         there = {}
-    if bool(there.get("spec", {}).get("frozen")) is not frozen or not there:
-        since = asked.at.replace(microsecond=0)
-        why = FleetSpec(frozen=True, reason=asked.reason[:1024], by=asked.by[:253], since=since)
-        wanted = switched(why if frozen else FleetSpec())
-        wanted["metadata"]["annotations"] = asked.annotation
-        there = await call.client.raw(Fleet.kind).apply(wanted, manager=FREEZE_MANAGER, force=True)
+    already = bool(there) and bool(there.get("spec", {}).get("frozen")) is frozen
+    since = asked.at.replace(microsecond=0)
+    why = FleetSpec(frozen=True, reason=asked.reason[:1024], by=asked.by[:253], since=since)
+    wanted = switched(why if frozen else FleetSpec())
+    wanted["metadata"]["annotations"] = asked.annotation
+    # Tried where nothing is to be done: who may not turn the switch is told so then, too.
+    made = await call.client.raw(Fleet.kind).apply(wanted, manager=FREEZE_MANAGER, force=True, dry_run=already)
+    if not already:
+        there = made
         note_write(call, Fleet.kind, there["metadata"]["resourceVersion"])
         await tell(call, msgspec.convert(there, Fleet), asked)
     there["metadata"].pop("managedFields", None)
