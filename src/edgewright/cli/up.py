@@ -1,7 +1,7 @@
 """`edgewright up`: a Kubernetes API and a node that runs Pods, in one process on this machine, until it is stopped.
 
-It reads what was typed, lets `local.plane` run, writes the kubeconfig and says how to use it all. What a person can
-fix (a port that is taken, a directory in use) is one sentence.
+It reads what was typed, lets `local.control_plane` run, writes the kubeconfig and says how to use it all. What a person
+can fix (a port that is taken, a directory in use) is one sentence.
 """
 
 from __future__ import annotations

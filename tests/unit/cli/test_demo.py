@@ -36,11 +36,9 @@ NOTHING_ANSWERS = "127.32.66.1:9"
 
 
 @pytest.fixture(autouse=True)
-def _quick_and_apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Devices of its own, twenty times as fast, and the signals as they were."""
+def _apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Devices of its own, and the signals as they were."""
     monkeypatch.setattr(demo, "_FIRST_ADDRESS", "127.32.66.1")
-    monkeypatch.setattr(demo, "_SCALE", 0.05)
-    monkeypatch.setattr(demo, "_CRASH", demo._CRASH.replace(":60", ":180"))  # as many seconds as for people
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     yield
     for each, handler in before.items():

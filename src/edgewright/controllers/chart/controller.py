@@ -231,7 +231,7 @@ class ChartLoop:
         known = self._reporting.refused(task.obj.key, task.wanted)
         if known is None or known.until <= self._clock.elapsed():
             return None
-        return await self._reporting.refusal(task.obj, task.wanted, known.message, again=False)
+        return await self._reporting.refusal(task.obj, task.wanted, known.message, known=True)
 
     async def _tried(self, verb: Verb, task: Task, *, version: int) -> str:
         """Has Helm make a revision; what it says where it could not."""
@@ -370,7 +370,7 @@ class ChartLoop:
                 message = _plain(str(error))
                 status = shown.failed(obj.status, "UninstallError", message, generation=generation, now=now)
                 await self._reporting.write(obj, status)
-                return requeue_after(self._reporting.again(obj.key, Wanted("", ""), message))
+                return requeue_after(self._reporting.note_refusal(obj.key, Wanted("", ""), message))
             if left:
                 await self._reporting.write(obj, shown.removing(obj.status, left, generation=generation, now=now))
                 return requeue_after(SOON)

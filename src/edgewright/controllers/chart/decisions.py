@@ -126,7 +126,7 @@ def decide(
         case State.FAILED:
             step = _of_failed(wanted, history, now, policy, requested)
         case State.REMEDIATED:
-            step = _again(wanted, history, now, policy, requested)
+            step = _next_attempt(wanted, history, now, policy, requested)
         case State.OUT_OF_SYNC:
             step = _of_other(wanted, history[-1])
         case _:
@@ -144,14 +144,14 @@ def _of_failed(wanted: Wanted, history: Sequence[Revision], now: float, policy: 
     good = last_good(history)
     if good is not None and policy.on_failed_upgrade == "rollback":
         if rolled_back(history) and not history[-1].interrupted:  # the rollback failed too
-            return _again(wanted, history, now, policy, requested)
+            return _next_attempt(wanted, history, now, policy, requested)
         return Rollback(good.version)
     if good is None and policy.on_failed_install == "uninstall":
         return Retract()
-    return _again(wanted, history, now, policy, requested)
+    return _next_attempt(wanted, history, now, policy, requested)
 
 
-def _again(wanted: Wanted, history: Sequence[Revision], now: float, policy: Policy, requested: bool) -> Step:
+def _next_attempt(wanted: Wanted, history: Sequence[Revision], now: float, policy: Policy, requested: bool) -> Step:
     """Another attempt at what failed, when its time has come."""
     newest, count = history[-1], failures(wanted, history)
     if not requested:

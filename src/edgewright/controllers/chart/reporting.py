@@ -66,7 +66,7 @@ class Reporting:
         """What was refused is no longer of interest."""
         self._refused.pop(key, None)
 
-    def again(self, key: Key, wanted: Wanted, message: str) -> float:
+    def note_refusal(self, key: Key, wanted: Wanted, message: str) -> float:
         """Notes a refusal and says how long to wait before the next try."""
         known = self.refused(key, wanted)
         times = known.times + 1 if known is not None else 1
@@ -74,11 +74,11 @@ class Reporting:
         self._refused[key] = Refused(wanted, message, times, self._clock.elapsed() + wait)
         return wait
 
-    async def refusal(self, obj: ChartObject, wanted: Wanted, message: str, *, again: bool = True) -> Result:
-        """Nothing was done, and nothing will be for a while, unless something changes."""
-        if again:
+    async def refusal(self, obj: ChartObject, wanted: Wanted, message: str, *, known: bool = False) -> Result:
+        """Nothing was done, and nothing will be for a while, unless something changes; `known`: it is noted already."""
+        if not known:
             _log.warning("Release refused", release=release_name(obj.metadata.name), reason=message)
-            self.again(obj.key, wanted, message)
+            self.note_refusal(obj.key, wanted, message)
         now, generation = self._clock.now(), obj.metadata.generation
         await self.write(obj, shown.irreconcilable(obj.status, message, generation=generation, now=now))
         return requeue_after(max(SOON, self._refused[obj.key].until - self._clock.elapsed()))

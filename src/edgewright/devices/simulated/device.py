@@ -171,6 +171,11 @@ class Device:
         self.boots += 1
         self._note(Did.RETURNED)
 
+    async def crash(self) -> None:
+        """Has the firmware that it was given last fail: it goes back to the one before."""
+        await self._fall_back(self._asked)
+        await self._listen()
+
     def attest(self) -> bool:
         """Whether the attestation service knows its certificate; asked once for every time that the service is."""
         known = self._show(FaultKind.REFUSE_ATTESTATION) is None
@@ -321,11 +326,16 @@ class Device:
             if fault.quantity:
                 await self._listen()
                 await self._sleep(fault.quantity)
-                self._go_away()
-            await self._boot()
-            self.running, self.other = self.other, self.running
-            self._note(Did.REVERTED, run=run, version=self.running.version, sha256=self.running.sha256)
+            await self._fall_back(run)
         await self._listen()
+
+    async def _fall_back(self, run: int) -> None:
+        """Ends what it runs, and starts what is in the other slot again."""
+        self._go_away()
+        assert self.other is not None  # noqa: S101 - for the type checker
+        await self._boot()
+        self.running, self.other = self.other, self.running
+        self._note(Did.REVERTED, run=run, version=self.running.version, sha256=self.running.sha256)
 
     async def _leave(self, run: int, *, once: bool) -> None:
         """Goes away, and comes back after a while where it does so once only."""

@@ -19,9 +19,9 @@ from edgewright.local.errors import Cause, Refusal, bad_request, internal_error,
 from edgewright.local.go_format import quote
 from edgewright.local.history import StoreKey
 from edgewright.local.serving import bodies, options
-from edgewright.local.serving.asked import attributes
 from edgewright.local.serving.objects import Objects
 from edgewright.local.serving.podstreams import connect
+from edgewright.local.serving.request_attributes import attributes
 from edgewright.local.serving.target import Target
 from edgewright.local.structs import values
 from edgewright.runtime.objects import Kind, RawObject

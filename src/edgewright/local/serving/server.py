@@ -42,7 +42,6 @@ from edgewright.local.serving import (
     warning_headers,
     watches,
 )
-from edgewright.local.serving.asked import attributes
 from edgewright.local.serving.bodies import Answer
 from edgewright.local.serving.deletes import Deletes, warnings
 from edgewright.local.serving.evictions import Evictions
@@ -50,6 +49,7 @@ from edgewright.local.serving.listener import Connection
 from edgewright.local.serving.objects import Objects
 from edgewright.local.serving.pages import Pages
 from edgewright.local.serving.podlogs import OF_THE_NODE, PodLogs
+from edgewright.local.serving.request_attributes import attributes
 from edgewright.local.serving.scale_requests import Scales
 from edgewright.local.serving.target import Target
 from edgewright.local.serving.token_requests import TokenRequests

@@ -331,6 +331,16 @@ async def test_firmware_that_fails_later_answers_for_a_moment() -> None:
         assert (await info(fleet[1]))["version"] == "0.1.0"
 
 
+async def test_firmware_may_fail_when_it_is_told_to() -> None:
+    async with Pod() as pod, fleet_for(pod) as fleet:
+        await update(fleet[1])
+        assert (await info(fleet[1]))["version"] == "2.0.0"
+        await fleet[1].crash()
+        assert story(fleet[1]) == [*GOOD, Did.REVERTED]
+        assert fleet[1].boots == 3
+        assert (await info(fleet[1]))["version"] == "0.1.0"
+
+
 async def test_memory_that_damages_what_is_written_keeps_the_old_firmware() -> None:
     async with Pod() as pod, fleet_for(pod, "corrupt=1") as fleet:
         await update(fleet[1])

@@ -137,14 +137,14 @@ def test_a_settled_deployment_wants_nothing() -> None:
     first = rollouts.decide(deployment(), sets, old_pods=False, now=NOW)
     done = deployment(status=msgspec.to_builtins(first.status))
     again = rollouts.decide(done, sets, old_pods=False, now=NOW + timedelta(hours=1))
-    assert (again.create, again.changes, again.delete, again.again) == (None, [], [], None)
+    assert (again.create, again.changes, again.delete, again.requeue_after) == (None, [], [], None)
     assert again.status == first.status
 
 
 def test_a_rollout_without_progress_is_late_after_its_deadline() -> None:
     sets = [replica_set("new", 4, 0)]
     first = rollouts.decide(deployment(), sets, old_pods=False, now=NOW)
-    assert first.again == pytest.approx(601.0)
+    assert first.requeue_after == pytest.approx(601.0)
     waiting = deployment(status=msgspec.to_builtins(first.status))
     late = rollouts.decide(waiting, sets, old_pods=False, now=NOW + timedelta(seconds=601))
     assert {each.type: each.reason for each in late.status.conditions}["Progressing"] == "ProgressDeadlineExceeded"

@@ -241,7 +241,7 @@ class DaemonSets(Loop):
         used = {pod.metadata.labels.get(revisions.POD_HASH, "") for pod in pods} | {value}
         names = {f"{found.metadata.name}-{each}" for each in used}
         await self._history.forget(found, found.spec.revision_history_limit, names)
-        return readiness.again(pods, found.spec.min_ready_seconds, now)
+        return readiness.next_pass(pods, found.spec.min_ready_seconds, now)
 
     async def _carry_out(self, found: DaemonSet, plan: Plan, update: str) -> None:
         generation = found.metadata.annotations.get(TEMPLATE_GENERATION, "0")

@@ -67,7 +67,7 @@ class Deployments(Loop):
             with suppress(NotFound):
                 await self._client.of(ReplicaSet).delete(each.key, uid=each.metadata.uid)
         await self._tell(found, plan.status, plan.revision)
-        return DONE if plan.again is None else requeue_after(plan.again)
+        return DONE if plan.requeue_after is None else requeue_after(plan.requeue_after)
 
     def _has_old_pods(self, found: Deployment, sets: list[ReplicaSet]) -> bool:
         new = rollouts.current(found, sets)

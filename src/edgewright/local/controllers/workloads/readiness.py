@@ -50,7 +50,7 @@ def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | Non
     return max(0.0, (since + timedelta(seconds=min_ready_seconds) - now).total_seconds())
 
 
-def again(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> Result:
+def next_pass(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> Result:
     """A pass that is done, and comes again when the next of these Pods becomes available."""
     waits = (available_in(pod, min_ready_seconds, now) for pod in pods)
     wait = min((wait for wait in waits if wait), default=None)

@@ -86,7 +86,7 @@ class ReplicaSets(Loop):
         await self._client.of(ReplicaSet).write_status(found, status(found, pods, failure, now))
         if error is not None:
             raise error
-        return readiness.again(pods, found.spec.min_ready_seconds, now)
+        return readiness.next_pass(pods, found.spec.min_ready_seconds, now)
 
     async def _carry_out(self, found: ReplicaSet, plan: Plan) -> None:
         await self._work.make(found, [podwork.generated(found, found.spec.template) for _ in range(plan.make)])

@@ -46,7 +46,7 @@ class Plan:
     status: DeploymentStatus = field(default_factory=DeploymentStatus)
     revision: str = ""
     """What the Deployment says to be its revision; empty where that is not known."""
-    again: float | None = None
+    requeue_after: float | None = None
     """In how many seconds progress must be looked at again."""
 
 
@@ -157,7 +157,7 @@ class _Rollout:
         self.plan.revision = revision
         made = ReplicaSet(metadata=ObjectMeta(name=name), spec=ReplicaSetSpec(replicas=replicas))
         begun = rollout_status.begun(self.deployment, name, self.now)
-        self.plan.status, self.plan.again = rollout_status.rolled(begun, [*self.old, made], made, self.now)
+        self.plan.status, self.plan.requeue_after = rollout_status.rolled(begun, [*self.old, made], made, self.now)
         return self.plan
 
     def _finished(self, *, clean: bool = True) -> Plan:
@@ -166,7 +166,7 @@ class _Rollout:
         deployment = self.deployment
         if self.new is not None:
             deployment = rollout_status.noticed(deployment, self.new.metadata.name, self.now)
-        self.plan.status, self.plan.again = rollout_status.rolled(deployment, self.sets, self.new, self.now)
+        self.plan.status, self.plan.requeue_after = rollout_status.rolled(deployment, self.sets, self.new, self.now)
         return self.plan
 
     def _room(self, has: int) -> int:

@@ -62,7 +62,7 @@ class StatefulSets(Loop):
         used = {status.current_revision, status.update_revision}
         used |= {pod.metadata.labels.get(revisions.POD_HASH, "") for pod in pods}
         await self._history.forget(found, found.spec.revision_history_limit, used)
-        return readiness.again(pods, found.spec.min_ready_seconds, now)
+        return readiness.next_pass(pods, found.spec.min_ready_seconds, now)
 
     async def _carry_out(
         self, found: StatefulSet, plan: ordinals.Plan, current: ControllerRevision, update: ControllerRevision
