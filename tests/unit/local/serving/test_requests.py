@@ -159,6 +159,23 @@ async def test_what_is_not_there_or_cannot_be_is_refused(tmp_path: Path, method:
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+        "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
+        "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
+    ],
+)
+async def test_a_kind_that_would_do_nothing_here_is_not_served(tmp_path: Path, path: str) -> None:
+    async with serving(tmp_path) as api:
+        for method, body in (("GET", None), ("POST", {"metadata": {"name": "a"}})):
+            answer = await api(method, path, body)
+            assert (answer.code, answer.body) == (404, "404 page not found\n"), "as for every group that is not served"
+        groups = [each["name"] for each in (await api("GET", "/apis")).body["groups"]]
+        assert path.split("/")[2] not in groups, "so that kubectl says that it has no matches for the kind"
+
+
+@pytest.mark.parametrize(
     ("body", "media", "code"),
     [
         pytest.param(b"{", "application/json", 400, id="broken JSON"),
