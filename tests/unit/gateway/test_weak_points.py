@@ -14,7 +14,7 @@ from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.gateway import assembly, configurations
 from edgewright.runtime.clock import SystemClock
-from edgewright.runtime.errors import NotFound
+from edgewright.runtime.errors import Invalid, NotFound
 from edgewright.runtime.objects import Key
 from tests.harness.waiting import wait_until_async
 from tests.unit.gateway.requests import broken
@@ -265,7 +265,8 @@ async def test_weak_point_9_selectors_of_every_form_match_and_foreign_finalizers
         await stage.apply("EdgeWorkload", "everywhere", {"deviceSelector": {}})
         not_in = {"key": "site", "operator": "NotIn", "values": ["south"]}
         await stage.apply("EdgeWorkload", "elsewhere", {"deviceSelector": {"matchExpressions": [not_in]}})
-        await stage.apply("EdgeWorkload", f"long-{'x' * 70}", {"deviceSelector": {}})
+        with pytest.raises(Invalid, match="a pod is named after it: use at most 63"):
+            await stage.apply("EdgeWorkload", f"long-{'x' * 70}", {"deviceSelector": {}})
         await stage.until(dict.fromkeys(("elsewhere", "everywhere", "prefixed"), "Deploying"))
         assert "example.com/theirs" in (await stage.object()).metadata.finalizers
         await api.patch(Key(NAMESPACE, "one"), {"metadata": {"finalizers": ["example.com/theirs"]}})
