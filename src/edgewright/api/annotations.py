@@ -81,6 +81,7 @@ class Schema:
     that is not empty) and are set only to say otherwise: a struct often has to decode more than new objects may hold.
     A struct at its defaults counts as empty; with `defaulted=True` the server fills it in with everything inside it.
     `absent` is what the operator takes where the field is absent: the description tells it, and no server fills it in.
+    `known` is a struct with the fields of a free-form object that are checked; all others are kept as they are.
     """
 
     min_length: int | None = None
@@ -106,6 +107,7 @@ class Schema:
     map_type: Literal["atomic", "granular"] | None = None
     embedded_resource: bool = False
     preserve_unknown_fields: bool = False
+    known: type | None = None
     rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """What a workload for edge devices may not ask for, because the agent cannot give it: the published rules, and ours.
 
-The edgeworkload controller shows the first problem as a condition; the gateway sends no workload that has one.
+The API server refuses most of it (`edge_pod`); of what it lets through, or had before, the edgeworkload controller
+shows the first problem as a condition, and the gateway sends no workload that has one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from edgewright.api.edgeworkload import POD, EdgeWorkload
+from edgewright.api.edge_pod import IMPOSSIBLE, NODE_EXPORTER, ONLY_HOST_PATH, TAKEN_PORT
+from edgewright.api.edgeworkload import BAD_NAME, NO_DEVICE, POD, EdgeWorkload
 from edgewright.api.label_selector import LabelSelectorRequirement
 from edgewright.api.problem import Problem
 
@@ -22,7 +24,6 @@ _CONTAINER_FIELDS: Final = (
     "volumeDevices",
     "resources",
 )
-_NODE_EXPORTER: Final = 9100
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAME: Final = 63
 
@@ -36,11 +37,11 @@ def _problems(workload: EdgeWorkload) -> Iterator[Problem]:
     spec = workload.spec
     name = workload.metadata.name
     if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
-        yield Problem("metadata.name", "a pod is named after it: use at most 63 of a-z, 0-9 and -")
+        yield Problem("metadata.name", BAD_NAME)
     if spec.type != POD:
         yield Problem("spec.type", f"{spec.type!r} is not a type of workload: use pod")
     if not spec.device and spec.device_selector is None:
-        yield Problem("spec.deviceSelector", "no device is named: give deviceSelector, or device")
+        yield Problem("spec.deviceSelector", NO_DEVICE)
     if spec.device_selector is not None:
         yield from selector_problems("spec.deviceSelector", spec.device_selector.match_expressions)
     yield from _pod_problems(spec.pod.spec)
@@ -74,21 +75,21 @@ def _pod_problems(pod: dict[str, Any]) -> Iterator[Problem]:
             seen.add(name)
     for number, volume in enumerate(_objects(pod.get("volumes"))):
         if others := sorted(volume.keys() - {"name", "hostPath"}):
-            yield Problem(f"spec.pod.spec.volumes[{number}].{others[0]}", "only hostPath is possible on a device")
+            yield Problem(f"spec.pod.spec.volumes[{number}].{others[0]}", ONLY_HOST_PATH)
 
 
 def _container_problems(container: dict[str, Any], where: str) -> Iterator[Problem]:
     for field in _CONTAINER_FIELDS:
         if container.get(field):
-            yield Problem(f"{where}.{field}", "is not possible on a device: leave it out")
+            yield Problem(f"{where}.{field}", IMPOSSIBLE)
     for number, variable in enumerate(_objects(container.get("env"))):
         source = variable.get("valueFrom")
         for field in ("fieldRef", "resourceFieldRef"):
             if isinstance(source, dict) and source.get(field):
-                yield Problem(f"{where}.env[{number}].valueFrom.{field}", "is not possible on a device: leave it out")
+                yield Problem(f"{where}.env[{number}].valueFrom.{field}", IMPOSSIBLE)
     for number, port in enumerate(_objects(container.get("ports"))):
-        if port.get("hostPort") == _NODE_EXPORTER:
-            yield Problem(f"{where}.ports[{number}].hostPort", "9100 is the device's own: choose another port")
+        if port.get("hostPort") == NODE_EXPORTER:
+            yield Problem(f"{where}.ports[{number}].hostPort", TAKEN_PORT)
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

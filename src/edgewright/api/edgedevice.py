@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from edgewright.api.annotations import Schema
+from edgewright.api.annotations import Rule, Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
 from edgewright.api.edgedevice_hardware import Hardware
 from edgewright.runtime.objects import Condition, Kind, Struct
@@ -87,6 +87,18 @@ class HeartbeatSettings(Struct, frozen=True, kw_only=True):
 
 class S3Storage(Struct, frozen=True, kw_only=True):
     """A bucket that the device uploads to."""
+
+    object_schema: ClassVar[Schema] = Schema(
+        rules=(
+            Rule(
+                rule=(
+                    "!(has(self.createOBC) && self.createOBC && (has(self.secretName) && self.secretName != '' ||"
+                    " has(self.configMapName) && self.configMapName != ''))"
+                ),
+                message="a bucket is claimed or named, not both: leave out createOBC, or secretName and configMapName",
+            ),
+        )
+    )
 
     secret_name: Name = ""
     """The Secret with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for a private authority, tls.crt."""
@@ -164,6 +176,17 @@ class DeviceMetrics(Struct, frozen=True, kw_only=True):
 
 class LogCollection(Struct, frozen=True, kw_only=True):
     """A place that logs are sent to."""
+
+    object_schema: ClassVar[Schema] = Schema(
+        rules=(
+            Rule(
+                rule="!has(self.kind) || self.kind != 'syslog' || has(self.syslogConfig)",
+                message="syslog needs the name of the ConfigMap that has its address",
+                reason="FieldValueRequired",
+                field_path=".syslogConfig",
+            ),
+        )
+    )
 
     kind: Annotated[str, Schema(enum=("syslog",))] = ""
     """syslog."""

@@ -6,10 +6,11 @@ device that it matches. The two kinds are one to both; of two with one name the 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final
 
-from edgewright.api.annotations import Schema
+from edgewright.api.annotations import Rule, Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
+from edgewright.api.edge_pod import Port, WorkloadPodSpec
 from edgewright.api.edgedevice import GROUP, NameReference
 from edgewright.api.edgeworkload_rollout import WorkloadRollout, WorkloadRolloutStatus
 from edgewright.api.label_selector import LabelSelector
@@ -23,14 +24,16 @@ ACCEPTED: Final = "Accepted"
 """The condition that says whether the spec can be acted on."""
 POD: Final = "pod"
 """The one type of workload."""
-
-Port: TypeAlias = Annotated[int, Schema(minimum=0, maximum=65535)]
+NO_DEVICE: Final = "no device is named: give deviceSelector, or device"
+"""What is said of a workload that could run nowhere."""
+BAD_NAME: Final = "a pod is named after it: use at most 63 of a-z, 0-9 and -"
+"""What is said of a name that no pod can have."""
 
 
 class PodOfWorkload(Struct, frozen=True, kw_only=True):
     """The pod."""
 
-    spec: Annotated[dict[str, Any], Schema(preserve_unknown_fields=True, required=True)] = {}
+    spec: Annotated[dict[str, Any], Schema(known=WorkloadPodSpec, required=True)] = {}
     """Its PodSpec."""
 
 
@@ -95,13 +98,24 @@ class WorkloadMetrics(Struct, frozen=True, kw_only=True):
 class EdgeWorkloadSpec(Struct, frozen=True, kw_only=True):
     """Which pod runs on which devices."""
 
+    object_schema: ClassVar[Schema] = Schema(
+        rules=(
+            Rule(
+                rule="has(self.deviceSelector) || (has(self.device) && self.device != '')",
+                message=NO_DEVICE,
+                reason="FieldValueRequired",
+                field_path=".deviceSelector",
+            ),
+        )
+    )
+
     type: Annotated[str, Schema(enum=(POD,), required=True)] = ""
     """pod."""
     device: Annotated[str, Schema(max_length=253)] = ""
     """The one device that runs it; then the selector does not count."""
     device_selector: LabelSelector | None = None
     """The devices that run it."""
-    pod: PodOfWorkload = PodOfWorkload()
+    pod: Annotated[PodOfWorkload, Schema(required=True)] = PodOfWorkload()
     """The pod."""
     data: Data | None = None
     """What is uploaded and downloaded."""
@@ -150,6 +164,15 @@ class EdgeWorkload(CustomResource, frozen=True, kw_only=True):
 
     kind: ClassVar[Kind] = Kind(group=GROUP, version="v1alpha1", kind="EdgeWorkload", plural="edgeworkloads")
     definition: ClassVar[Definition] = _DEFINITION
+    object_schema: ClassVar[Schema] = Schema(
+        rules=(
+            Rule(  # of what is stored already nothing is asked: it must stay possible to delete it
+                rule="oldSelf.hasValue() || (self.metadata.name.size() <= 63 && !self.metadata.name.contains('.'))",
+                message=BAD_NAME,
+                optional_old_self=True,
+            ),
+        )
+    )
 
     spec: Annotated[EdgeWorkloadSpec, Schema(required=True)] = EdgeWorkloadSpec()
     """Which pod runs on which devices."""

@@ -29,7 +29,7 @@ _NUMBER = frozenset(
 )
 _LIST = frozenset({"min_items", "max_items", "list_type", "list_map_keys", "rules"})
 _OBJECT = frozenset({"map_type", "preserve_unknown_fields", "rules"})
-_MAP = _OBJECT | {"min_properties", "max_properties", "embedded_resource"}
+_MAP = _OBJECT | {"min_properties", "max_properties", "embedded_resource", "known"}
 
 _SCALARS: dict[Any, JsonSchema] = {
     str: {"type": "string"},
@@ -309,10 +309,12 @@ def _map(args: tuple[Any, ...], says: Schema, place: _Place) -> JsonSchema:
     if not args or args[0] is not str:
         raise place.error("the keys of a map are strings: use dict[str, ...]")
     if args[1] is not Any:
-        if says.embedded_resource or says.preserve_unknown_fields:
+        if says.embedded_resource or says.preserve_unknown_fields or says.known:
             raise place.error("free-form objects are dict[str, Any]")
         return {"type": "object", "additionalProperties": _schema(args[1], place)} | says.published()
-    return {"type": "object", "x-kubernetes-preserve-unknown-fields": True} | says.published()
+    free: JsonSchema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    known = _struct_schema(says.known, Schema(), place) if says.known else {}
+    return known | free | says.published()
 
 
 def _union(arms: tuple[Any, ...], says: Schema, place: _Place) -> JsonSchema:

@@ -176,3 +176,35 @@ def test_the_example_for_two_partitions_writes_the_one_that_does_not_run(tmp_pat
         assert (tmp_path / "partition-B").read_text() == "new system"
         assert (here / "version-B").read_text() == "v2\n"
     assert hook().returncode == 64
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_example_for_rpm_ostree_deploys_the_commit_and_restarts_only_with_it(tmp_path: Path, fails: bool) -> None:
+    stand_ins, said = tmp_path / "bin", tmp_path / "said"
+    stand_ins.mkdir()
+    booted = '{"deployments": [{"booted": true, "checksum": "c1"}]}'
+    programs = {  # stand-ins that note how they were called: the real ones need a machine that ostree has booted
+        "rpm-ostree": f"[ \"$1\" = status ] && echo '{booted}' && exit\nexit {int(fails)}",
+        "ostree": "",
+        "systemctl": "",
+    }
+    for name, text in programs.items():
+        (stand_ins / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {said}\n{text}\n')
+        (stand_ins / name).chmod(0o755)
+
+    def hook(*arguments: str) -> subprocess.CompletedProcess[str]:
+        said.write_text("")
+        command = [str(HOOKS / "rpm-ostree"), *arguments]
+        environment = {"PATH": f"{stand_ins}:/usr/bin:/bin"}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert hook("current").stdout == "c1\n"
+    done = hook("upgrade", "c2", "https://images.example")
+    remote, *rest = said.read_text().splitlines()
+    assert remote.startswith("ostree remote add ")
+    assert remote.endswith(" edgewright https://images.example")
+    assert rest == ["rpm-ostree deploy c2", *([] if fails else ["systemctl reboot"])]
+    assert (done.returncode != 0) is fails
+    hook("upgrade", "c2")
+    assert "remote" not in said.read_text()
+    assert hook().returncode == 64

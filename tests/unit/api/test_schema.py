@@ -198,6 +198,11 @@ def test_a_setting_is_added_to_the_schema_of_the_type(annotation: Any, says: Sch
     assert schema_of(Annotated[annotation, says]) == plain | expected
 
 
+def test_the_known_fields_of_a_free_form_object_are_checked_and_the_others_kept() -> None:
+    known = schema_of(Annotated[dict[str, Any], Schema(known=Point)])
+    assert known == schema_of(Point) | FREE
+
+
 def test_string_or_list_follows_the_recipe_that_was_tried_on_a_real_server() -> None:
     name = Annotated[str, Schema(min_length=1, max_length=253)]
     assert schema_of(Annotated[tuple[name, ...] | name, Schema(min_items=1, max_items=5000)]) == {
@@ -336,6 +341,7 @@ REFUSED = {
     "bounds of a string": (Annotated[str, Schema(minimum=1)], "minimum cannot be said of str"),
     "pattern of a moment": (Annotated[datetime, Schema(pattern="a")], "pattern cannot be said of datetime"),
     "items of a map": (Annotated[dict[str, str], Schema(min_items=1)], "min_items cannot be said of a map"),
+    "known fields of a map": (Annotated[dict[str, str], Schema(known=Point)], "free-form objects are dict"),
     "length of a struct": (Annotated[Point, Schema(min_length=1)], "min_length cannot be said of an object"),
     "limits on anything": (Annotated[Any, Schema(min_length=1)], "min_length cannot be said of a free-form value"),
     "limits on a condition": (Annotated[Condition, Schema(map_type="atomic")], "cannot be said of a condition"),

@@ -84,7 +84,7 @@ def test_workloads_with_a_rollout_show_how_far_it_is_and_who_has_which_version(p
                 "apiVersion": EdgeWorkload.kind.api_version,
                 "kind": "EdgeWorkload",
                 "metadata": {"name": name, "namespace": "default"},
-                "spec": {"type": "pod", "device": "a", "pod": {"spec": {}}},
+                "spec": {"type": "pod", "device": "a", "pod": {"spec": {"containers": [{"name": "a"}]}}},
             }
             await client.raw(EdgeWorkload.kind).create(raw)
             await client.of(EdgeWorkload).write_status(await client.of(EdgeWorkload).get(Key("default", name)), status)

@@ -14,11 +14,11 @@ from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.gateway import assembly, configurations
 from edgewright.runtime.clock import SystemClock
-from edgewright.runtime.errors import NotFound
+from edgewright.runtime.errors import Invalid, NotFound
 from edgewright.runtime.objects import Key
 from tests.harness.waiting import wait_until_async
 from tests.unit.gateway.requests import broken
-from tests.unit.gateway.stage import NAMESPACE, devices_of
+from tests.unit.gateway.stage import NAMESPACE, devices_of, gateway_of
 from tests.unit.gateway.test_workflows import Stage, staged
 
 PUBLISHED = {"User-Agent": "yggdrasil/0.2.98"}
@@ -157,9 +157,11 @@ async def test_weak_point_5_the_version_is_a_hash_of_the_content_and_an_etag(tmp
 
 
 async def test_weak_point_6_a_revocation_counts_within_moments_at_every_replica(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with staged(tmp_path) as stage, gateway_of(stage.config, replica="second") as second:
         (device,) = stage.devices
-        await device.heartbeat()
+        for replica in (second, stage.gateway):
+            device.port = replica.port
+            assert (await device.heartbeat()).code == 200
         now = datetime.now(UTC)
         record = {
             "apiVersion": EdgeDeviceSignedRequest.kind.api_version,
@@ -173,6 +175,9 @@ async def test_weak_point_6_a_revocation_counts_within_moments_at_every_replica(
             return (await device.heartbeat()).code == 403
 
         await wait_until_async(refused, what="the certificate is refused")
+        device.port = second.port
+        await wait_until_async(refused, what="the other replica refuses it too")
+        device.port = stage.gateway.port
         assert (await device.register_again()).code == 403
         serials = set()
         for name in ("x", "y"):
@@ -265,7 +270,8 @@ async def test_weak_point_9_selectors_of_every_form_match_and_foreign_finalizers
         await stage.apply("EdgeWorkload", "everywhere", {"deviceSelector": {}})
         not_in = {"key": "site", "operator": "NotIn", "values": ["south"]}
         await stage.apply("EdgeWorkload", "elsewhere", {"deviceSelector": {"matchExpressions": [not_in]}})
-        await stage.apply("EdgeWorkload", f"long-{'x' * 70}", {"deviceSelector": {}})
+        with pytest.raises(Invalid, match="a pod is named after it: use at most 63"):
+            await stage.apply("EdgeWorkload", f"long-{'x' * 70}", {"deviceSelector": {}})
         await stage.until(dict.fromkeys(("elsewhere", "everywhere", "prefixed"), "Deploying"))
         assert "example.com/theirs" in (await stage.object()).metadata.finalizers
         await api.patch(Key(NAMESPACE, "one"), {"metadata": {"finalizers": ["example.com/theirs"]}})
