@@ -308,7 +308,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="POST",
         path="/api/v1/namespaces/{namespace}/rollouts/{name}/undo",
         summary="Bring the firmware that came before to the same devices, by a rollout of its own",
-        parameters=(_NAMESPACE, _NAME),
+        parameters=(_NAMESPACE, _NAME, _DRY_RUN),
         body={JSON: "ActionRequest"},
         answers=(Answer(status=202, about="The rollout that brings it.", schema="object", headers=_ETAG),),
         problems=("conflict", "invalid"),

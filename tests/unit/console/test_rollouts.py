@@ -79,6 +79,11 @@ async def test_an_undo_brings_what_came_before_and_is_made_once(tmp_path: Path) 
         assert (nothing.status, "recall it instead" in nothing.body["detail"]) == (409, True)
         second = rollout("second", **chosen, firmware="registry.example/thermo:3", version="3")
         assert (await portal("PUT", f"{ROLLOUTS}/second", second)).status == 201
+        only_shown = await portal("POST", f"{ROLLOUTS}/second/undo?dryRun=All", {})
+        assert (only_shown.status, only_shown.body["spec"]["version"]) == (202, "2"), only_shown.body
+        assert only_shown.body["kind"] == "FirmwareRollout"
+        assert (await portal("GET", f"{ROLLOUTS}/second-undo")).status == 404
+        assert "aborted" not in (await portal("GET", f"{ROLLOUTS}/second")).body["spec"]
         done = await portal("POST", f"{ROLLOUTS}/second/undo", {"reason": "it overheats"})
         assert done.status == 202, done.body
         assert (done.body["metadata"]["name"], done.body["spec"]["version"]) == ("second-undo", "2")
