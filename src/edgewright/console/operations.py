@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from edgewright.console import about, actions, fleet, objects, rollouts, stream
+from edgewright.console import about, actions, flash_log, fleet, objects, rollouts, stream
 from edgewright.console.operation import (
     EVENT_STREAM,
     JSON,
@@ -287,6 +287,22 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         parameters=(_NAME, _IN_NAMESPACE),
         answers=(Answer(status=200, about="The sentence.", schema="Why"),),
         handler=fleet.explain,
+    ),
+    Operation(
+        name="deviceLogs",
+        method="GET",
+        path="/api/v1/devices/{name}/logs",
+        summary="The last lines of the log of a device's flash: of the one under way, or of the latest if it failed",
+        parameters=(
+            _NAME,
+            Parameter(
+                name="lines",
+                about=f"At most so many lines, {flash_log.DEFAULT_LINES} unless said.",
+                schema={"type": "integer", "minimum": 1, "maximum": flash_log.MAX_LINES},
+            ),
+        ),
+        answers=(Answer(status=200, about="The lines.", schema="FlashLog"),),
+        handler=flash_log.flash_log,
     ),
     Operation(
         name="planRollout",
