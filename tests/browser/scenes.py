@@ -74,6 +74,11 @@ class Scene:
         first = {"name": "first", "selector": {"names": names[:1]}, "gate": {"approval": "manual"}}
         self.rollout(name, version, selector={"names": names}, batches=[first, {"name": "rest"}])
 
+    def completed_rollout(self, name: str, version: str, **spec: Any) -> None:
+        """Declares a rollout, and waits until it is done."""
+        self.rollout(name, version, **spec)
+        wait_until(lambda: self.get(name).get("status", {}).get("phase") == "Completed", what=f"{name} is done")
+
     def change(self, name: str, patch: Any) -> None:
         """Changes a rollout, as somebody does with kubectl."""
         self.server.request("PATCH", f"{ROLLOUTS}/{name}", patch, content_type=_MERGE)

@@ -28,11 +28,12 @@ from tests.browser.console_page import (
     sign_in,
     take_picture,
 )
-from tests.browser.scenes import BROKEN, FIRST, NEXT, Scene
+from tests.browser.scenes import BROKEN, COUNT, FIRST, NEXT, Scene
 from tests.harness import wait_until
 from tests.unit.cli.command import PROGRAM, environment
 
 ROLLOUTS = "/api/v1/namespaces/default/rollouts"
+FLEET = "/apis/edgewright.dev/v1alpha1/fleets/fleet"
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +148,54 @@ def test_the_numbers_of_a_recall_follow_what_happens_while_they_are_read(scene: 
     expect(dialog).to_contain_text("1 device goes back to what it ran before")
 
 
+def test_an_undo_tells_its_numbers_and_brings_what_came_before(scene: Scene, page: Page) -> None:
+    device = scene.names[1]
+    for name, version in {"june": FIRST, "july": NEXT}.items():
+        scene.completed_rollout(name, version, selector={"names": [device]})
+    sign_in(page, scene.console.url, scene.tokens["admin"])
+    show_rollout(page, "july")
+    button(page, "Undo").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"1 device gets {FIRST} again, by a rollout of its own.")
+    assert "name: july-undo" in copied(dialog, "kubectl")
+    dialog.get_by_label("Reason").fill("it overheats")
+    check_accessibility_once(page)
+    dialog.get_by_role("button", name="Undo").dblclick()
+    expect(page).to_have_url(re.compile("/july-undo$"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text(re.compile("july-undo .*Completed"))
+    wait_until(lambda: scene.version_of(device) == FIRST, what="the device runs what came before")
+    show_rollout(page, "june")
+    button(page, "Undo").click()
+    expect(dialog).to_contain_text("nothing is known of what came before rollout june: recall it instead")
+    press(page, "Cancel")
+
+
+def test_the_fleet_is_frozen_after_its_numbers_and_everybody_sees_who_did_it(scene: Scene, page: Page) -> None:
+    sign_in(page, scene.console.url, scene.tokens["viewer"])
+    check_refused(page, "Freeze", "the-viewer may not patch fleets: a Role must allow it.")
+    sign_in(page, scene.console.url, scene.tokens["admin"])
+    button(page, "Freeze").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"0 finish, {COUNT} are not started by any job or rollout until it is unfrozen.")
+    dialog.get_by_label("Reason").fill("a holiday")
+    assert "kind: Fleet" in copied(dialog, "kubectl")
+    expect(dialog.locator("[data-command=edgewright]")).to_have_text("edgewright freeze --reason 'a holiday'")
+    check_accessibility_once(page)
+    dialog.get_by_role("button", name="Freeze").dblclick()
+    banner = re.compile("The fleet is frozen by .*:the-admin: no device is started. a holiday")
+    expect(page.get_by_text(banner)).to_be_visible()
+    check_accessibility(page)
+    sign_in(page, scene.console.url, scene.tokens["viewer"], "/rollouts?namespace=default")
+    expect(page.get_by_text(banner)).to_be_visible()
+    check_refused(page, "Unfreeze", "the-viewer may not patch fleets: a Role must allow it.")
+    sign_in(page, scene.console.url, scene.tokens["admin"], "/rollouts")
+    press(page, "Unfreeze")
+    expect(dialog).to_contain_text(f"{COUNT} devices may be started again by jobs and rollouts.")
+    dialog.get_by_role("button", name="Unfreeze").click()
+    expect(page.get_by_text(banner)).to_have_count(0)
+    assert not scene.server.request("GET", FLEET)["spec"].get("frozen")
+
+
 def test_a_viewer_sees_everything_and_why_no_button_works(scene: Scene, page: Page) -> None:
     scene.rollout("quiet", paused=True)
     sign_in(page, scene.console.url, scene.tokens["viewer"])
@@ -163,7 +212,8 @@ def test_a_viewer_sees_everything_and_why_no_button_works(scene: Scene, page: Pa
     expect(page.get_by_role("heading", level=1)).to_contain_text("Paused")
     for name in ("Resume", "Retry failed", "Abort"):
         check_refused(page, name, "the-viewer may not patch rollouts in default")
-    check_refused(page, "Recall", "the-viewer may not create rollouts in default")
+    for name in ("Recall", "Undo"):
+        check_refused(page, name, "the-viewer may not create rollouts in default")
     check_accessibility(page)
     page.get_by_role("link", name="YAML").click()
     for name, verb in {"Apply": "patch", "Check (dry run)": "patch", "Delete": "delete"}.items():

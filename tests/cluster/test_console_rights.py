@@ -213,7 +213,7 @@ async def matrix_of(rights: Rights, *, cached: bool = False) -> AsyncIterator[Ma
 def test_no_operation_is_left_out_of_the_table() -> None:
     rights = Rights(server=None, namespace="here", hidden="there", tokens={})  # type: ignore[arg-type]
     told = {case.operation for source in (cases(rights), questions(rights), actions("", "here")) for case in source}
-    apart = {"signIn", "signOut", "switchFleet", "undoRollout"}  # each has a test of its own
+    apart = {"signIn", "signOut", "switchFleet", "undoRollout", "deviceLogs"}  # each has a test of its own
     assert told | apart == {each.name for each in OPERATIONS}
 
 
@@ -238,6 +238,32 @@ async def test_the_fleet_is_frozen_by_who_may_patch_it_alone(rights: Rights, who
             else:
                 assert (answer.status, answer.body.get("resource")) == (403, "fleets.edgewright.dev"), answer.body
                 assert answer.body["user"].endswith(f":{who}")
+
+
+@pytest.mark.parametrize("who", IDENTITIES)
+async def test_the_log_of_a_flash_under_way_takes_the_right_to_read_logs(
+    rights: Rights, who: str, cached: bool
+) -> None:
+    name = f"logged-{who}"
+    rights.server.request("POST", rights.path("devices", ""), rights.body("devices", name))
+    path = f"{rights.path('devices', '', name)}/status"
+    job = {"namespace": rights.namespace, "name": "job", "uid": "u"}
+    try:
+        async with matrix_of(rights, cached=cached) as matrix:
+            await matrix.known(who)
+            caller = matrix.application(who)
+            may = "get" in rights.may(who, "devices", "")
+            for status, found, resource in (
+                ({"lastFlash": {"job": job, "outcome": "refused", "log": ["one"]}}, 200, ""),
+                ({"claim": {"job": job, "uuid": name, "attempt": 1}}, 404 if who == "admin" else 403, "pods/log"),
+            ):
+                rights.server.request("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
+                answer = await caller("GET", f"/api/v1/devices/{name}/logs")
+                assert answer.status == (found if may else 403), answer.body
+                if answer.status == 403:
+                    assert answer.body["resource"] == (resource if may else KINDS["devices"].resource), answer.body
+    finally:
+        rights.server.request("DELETE", rights.path("devices", "", name))
 
 
 @pytest.mark.parametrize("who", IDENTITIES)

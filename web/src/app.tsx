@@ -41,6 +41,7 @@ import { KindPage, KindsPage } from "./pages/kinds";
 import { NewObjectPage, ObjectPage } from "./pages/object";
 import { RolloutPage } from "./pages/rollout";
 import { RolloutsPage } from "./pages/rollouts";
+import { FleetSwitch } from "./parts/fleet-switch";
 import { Failure, Loading } from "./parts/state";
 import { type Theme, applyTheme, chosenTheme } from "./parts/theme";
 
@@ -182,7 +183,11 @@ function FreezeBanner(): ReactElement | null {
     refetchInterval: 15_000,
   });
   const freeze = fleet.data?.freeze;
-  return freeze ? <Alert component="p" variant="warning" isInline title={text.frozen(freeze.by, freeze.reason)} /> : null;
+  return freeze ? (
+    <Alert component="p" variant="warning" isInline title={text.frozen(freeze.by, freeze.reason)}>
+      <FleetSwitch fleet={fleet.data!} />
+    </Alert>
+  ) : null;
 }
 
 function SignIn({ problem }: { problem: Problem }): ReactElement {

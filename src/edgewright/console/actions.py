@@ -22,6 +22,9 @@ from edgewright.runtime.objects import ObjectMeta, Resource
 
 ACTION_ANNOTATION: Final = "edgewright.dev/last-action"
 """Annotation of an object: what was asked last over the REST API, by whom, when and why, as JSON."""
+ON_BEHALF_OF: Final = "X-On-Behalf-Of"
+"""The header in which an application says whom it acts for: a remark that gives nobody any right."""
+MAX_REMARK: Final = 253
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +35,23 @@ class Asked:
     by: str
     reason: str
     at: datetime
+    on_behalf_of: str = ""
+    """Whom the caller says to act for; nobody has checked that."""
 
     @property
     def annotation(self) -> dict[str, str]:
         """The same on the object."""
         said = {"action": self.action, "by": self.by, "reason": self.reason, "at": self.at.isoformat()}
+        if self.on_behalf_of:
+            said["onBehalfOf"] = self.on_behalf_of
         return {ACTION_ANNOTATION: msgspec.json.encode(said).decode()}
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        remark = f" (on behalf of {self.on_behalf_of}, as it says)" if self.on_behalf_of else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.by}{remark} asked for {self.action}{why}"
 
 
 async def request_of(call: Call) -> ActionRequest:
@@ -52,13 +66,15 @@ async def request_of(call: Call) -> ActionRequest:
 
 async def asked_for(call: Call, action: str, request: ActionRequest) -> Asked:
     """The action, by the name that the API server knows the caller under."""
+    remark = call.request.headers.get(ON_BEHALF_OF, "").strip()
+    if not remark.isprintable() or len(remark) > MAX_REMARK:
+        raise Refusal("bad-request", f"the header {ON_BEHALF_OF} must be one name of at most {MAX_REMARK} characters")
     who = (await user_of(call)).name
-    return Asked(action=action, by=who, reason=request.reason, at=call.shared.clock.now())
+    return Asked(action=action, by=who, reason=request.reason, at=call.shared.clock.now(), on_behalf_of=remark)
 
 
 async def tell(call: Call, of: Resource, asked: Asked) -> None:
     """Leaves an Event where the caller may: the annotation has it in any case."""
-    why = f": {asked.reason}" if asked.reason else ""
     at = asked.at.replace(microsecond=0)
     about = ObjectReference(
         api_version=of.kind.api_version,
@@ -72,7 +88,7 @@ async def tell(call: Call, of: Resource, asked: Asked) -> None:
         involved_object=about,
         type="Normal",
         reason=f"{asked.action.capitalize()}Requested",
-        message=f"{asked.by} asked for {asked.action}{why}"[:1024],
+        message=asked.sentence[:1024],
         count=1,
         first_timestamp=at,
         last_timestamp=at,

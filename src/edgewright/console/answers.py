@@ -195,6 +195,19 @@ class DeviceHistory(msgspec.Struct, frozen=True):
     """The last lines of its latest flash, where that failed."""
 
 
+class FlashLog(msgspec.Struct, frozen=True):
+    """The last lines of the log of a device's latest flash."""
+
+    job: str
+    live: bool
+    """Whether the flash is under way: the next answer may have more."""
+    lines: tuple[str, ...]
+    attempt: int = 0
+    """Which attempt it is, while it is under way."""
+    outcome: str = ""
+    """How it ended."""
+
+
 ANSWERS: Final = (
     Problem,
     Me,
@@ -209,5 +222,6 @@ ANSWERS: Final = (
     FleetSummary,
     DeviceHistory,
     Why,
+    FlashLog,
 )
 """All of them."""

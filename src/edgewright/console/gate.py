@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 
 from edgewright.console.problems import Refusal
 
-ALLOWED_HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID"
+ALLOWED_HEADERS: Final = (
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-On-Behalf-Of"
+)
 EXPOSED_HEADERS: Final = "ETag, Idempotency-Replayed, Location, Retry-After, Warning"
 _PREFLIGHT_SECONDS: Final = 600
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from edgewright.console import about, fleet, objects, rollouts, stream
+from edgewright.console import about, actions, flash_log, fleet, objects, rollouts, stream
 from edgewright.console.operation import (
     EVENT_STREAM,
     JSON,
@@ -59,6 +59,12 @@ _IDEMPOTENCY_KEY: Final = Parameter(
     where="header",
     about="A word of the caller's choice for an object without a name: the same word never makes a second one.",
     schema={"type": "string", "maxLength": 255},
+)
+_ON_BEHALF_OF: Final = Parameter(
+    name=actions.ON_BEHALF_OF,
+    where="header",
+    about="Whom an application acts for: a remark in the annotation and the Event, which gives nobody any right.",
+    schema={"type": "string", "maxLength": actions.MAX_REMARK},
 )
 _LISTED: Final = (
     _LABELS,
@@ -257,6 +263,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
                 about="What to do.",
                 schema={"type": "string", "enum": list(fleet.SWITCHES)},
             ),
+            _ON_BEHALF_OF,
         ),
         body={JSON: "ActionRequest"},
         answers=(Answer(status=202, about="The Fleet as it is now.", schema="object", headers=_ETAG),),
@@ -282,6 +289,22 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         handler=fleet.explain,
     ),
     Operation(
+        name="deviceLogs",
+        method="GET",
+        path="/api/v1/devices/{name}/logs",
+        summary="The last lines of the log of a device's flash: of the one under way, or of the latest if it failed",
+        parameters=(
+            _NAME,
+            Parameter(
+                name="lines",
+                about=f"At most so many lines, {flash_log.DEFAULT_LINES} unless said.",
+                schema={"type": "integer", "minimum": 1, "maximum": flash_log.MAX_LINES},
+            ),
+        ),
+        answers=(Answer(status=200, about="The lines.", schema="FlashLog"),),
+        handler=flash_log.flash_log,
+    ),
+    Operation(
         name="planRollout",
         method="POST",
         path="/api/v1/namespaces/{namespace}/rollouts/plan",
@@ -297,7 +320,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="POST",
         path="/api/v1/namespaces/{namespace}/rollouts/{name}/recall",
         summary="Take the devices that a rollout changed back to what each ran before, by a rollout of its own",
-        parameters=(_NAMESPACE, _NAME),
+        parameters=(_NAMESPACE, _NAME, _ON_BEHALF_OF),
         body={JSON: "ActionRequest"},
         answers=(Answer(status=202, about="The rollout that takes them back.", schema="object", headers=_ETAG),),
         problems=("conflict", "invalid"),
@@ -308,7 +331,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="POST",
         path="/api/v1/namespaces/{namespace}/rollouts/{name}/undo",
         summary="Bring the firmware that came before to the same devices, by a rollout of its own",
-        parameters=(_NAMESPACE, _NAME),
+        parameters=(_NAMESPACE, _NAME, _DRY_RUN, _ON_BEHALF_OF),
         body={JSON: "ActionRequest"},
         answers=(Answer(status=202, about="The rollout that brings it.", schema="object", headers=_ETAG),),
         problems=("conflict", "invalid"),
@@ -328,6 +351,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
                 about="What to do.",
                 schema={"type": "string", "enum": ["pause", "resume", "approve", "abort", "retry"]},
             ),
+            _ON_BEHALF_OF,
         ),
         body={JSON: "ActionRequest"},
         answers=(Answer(status=202, about="The rollout as it is now.", schema="object", headers=_ETAG),),

@@ -92,7 +92,10 @@ async def recall(call: Call) -> web.Response:
 
 
 async def undo(call: Call) -> web.Response:
-    """Aborts it, and makes the rollout that brings what came before to its devices; to repeat it does no harm."""
+    """Aborts it, and makes the rollout that brings what came before to its devices; to repeat it does no harm.
+
+    With `dryRun` the rollout is only shown: a plan of its spec tells the numbers.
+    """
     key = _key(call)
     asked = await asked_for(call, "undo", await request_of(call))
     api = call.client.of(FirmwareRollout)
@@ -106,8 +109,11 @@ async def undo(call: Call) -> web.Response:
     name = undo_name(key.name)
     metadata = ObjectMeta(name=name, namespace=key.namespace, annotations=asked.annotation)
     wanted = FirmwareRollout(metadata=metadata, spec=spec)
+    checked = wanted
     with suppress(AlreadyExists):  # nothing by halves, as with a recall
-        await api.create(wanted, dry_run=True)
+        checked = await api.create(wanted, dry_run=True)
+    if "dryRun" in call.query:
+        return answer(checked.to_raw(), status=202, headers=etag(checked.to_raw()))
     await _end(call, rollout)
     try:
         _note(call, await api.create(wanted))

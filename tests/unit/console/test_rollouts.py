@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from edgewright.console.actions import ACTION_ANNOTATION
-from tests.unit.console.consoles import IN_DEFAULT, ROLLOUTS, consoles, device, rollout, widget
+from tests.unit.console.consoles import IN_DEFAULT, ROLLOUTS, Portal, consoles, device, rollout, widget
 
 
 async def test_an_action_changes_the_spec_and_says_who_and_why(tmp_path: Path) -> None:
@@ -26,6 +28,40 @@ async def test_an_action_changes_the_spec_and_says_who_and_why(tmp_path: Path) -
         assert "paused" not in gone_on.body["spec"]
         events = (await portal.api("GET", "/api/v1/namespaces/default/events")).body["items"]
         assert {each["reason"] for each in events} == {"PauseRequested", "ResumeRequested"}
+
+
+async def answered(portal: Portal, path: str, header: bytes) -> bytes:
+    """The first line of the answer to a POST with a header that no client library sends."""
+    address = urlsplit(portal.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    try:
+        start = f"POST {ROLLOUTS}{path} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {portal.token}\r\n"
+        writer.write(start.encode() + header + b"\r\nContent-Length: 0\r\n\r\n")
+        return await reader.readline()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_whom_an_application_acts_for_is_a_remark_next_to_the_caller(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        await portal("PUT", f"{ROLLOUTS}/thermo", rollout())
+        asked = {"reason": "a holiday"}
+        done = await portal("POST", f"{ROLLOUTS}/thermo/pause", asked, X_On_Behalf_Of="Zoë of the night shift")
+        said = json.loads(done.body["metadata"]["annotations"][ACTION_ANNOTATION])
+        assert said["onBehalfOf"] == "Zoë of the night shift"
+        by = said["by"]
+        assert "Zoë" not in by
+        events = (await portal.api("GET", "/api/v1/namespaces/default/events")).body["items"]
+        told = f"{by} (on behalf of Zoë of the night shift, as it says) asked for pause: a holiday"
+        assert [each["message"] for each in events] == [told]
+        plain = await portal("POST", f"{ROLLOUTS}/thermo/resume", {})
+        assert "onBehalfOf" not in json.loads(plain.body["metadata"]["annotations"][ACTION_ANNOTATION])
+        assert b" 400 " in await answered(portal, "/thermo/abort", b"X-On-Behalf-Of: \xff")
+        for odd in ("x" * 254, "a\tb"):
+            refused = await portal("POST", f"{ROLLOUTS}/thermo/abort", {}, X_On_Behalf_Of=odd)
+            assert (refused.status, "X-On-Behalf-Of" in refused.body["detail"]) == (400, True), refused.body
+        assert "aborted" not in (await portal("GET", f"{ROLLOUTS}/thermo")).body["spec"]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +115,11 @@ async def test_an_undo_brings_what_came_before_and_is_made_once(tmp_path: Path) 
         assert (nothing.status, "recall it instead" in nothing.body["detail"]) == (409, True)
         second = rollout("second", **chosen, firmware="registry.example/thermo:3", version="3")
         assert (await portal("PUT", f"{ROLLOUTS}/second", second)).status == 201
+        only_shown = await portal("POST", f"{ROLLOUTS}/second/undo?dryRun=All", {})
+        assert (only_shown.status, only_shown.body["spec"]["version"]) == (202, "2"), only_shown.body
+        assert only_shown.body["kind"] == "FirmwareRollout"
+        assert (await portal("GET", f"{ROLLOUTS}/second-undo")).status == 404
+        assert "aborted" not in (await portal("GET", f"{ROLLOUTS}/second")).body["spec"]
         done = await portal("POST", f"{ROLLOUTS}/second/undo", {"reason": "it overheats"})
         assert done.status == 202, done.body
         assert (done.body["metadata"]["name"], done.body["spec"]["version"]) == ("second-undo", "2")

@@ -2,7 +2,7 @@
 import { stringify } from "yaml";
 
 import type { Obj, Rollout } from "../api/types";
-import type { Action } from "./consequences";
+import { type Action, type Switch, hasEnded, isDangerous } from "./consequences";
 
 export type Commands = Record<string, string>;
 
@@ -21,7 +21,6 @@ export interface Subject {
 export const ROLLOUTS = { resource: "rollouts", kubectl: "firmwarerollouts.edgewright.dev", namespaced: true };
 export const DEVICES = { resource: "devices", kubectl: "devices.edgewright.dev", namespaced: false };
 
-const ENDED = ["Completed", "Failed", "Aborted", "Recalled"];
 const AUTHORIZED = `-H "Authorization: Bearer $TOKEN"`;
 const JSON_BODY = `-H 'Content-Type: application/json'`;
 
@@ -64,18 +63,38 @@ export function fleetCommands(groupBy: string, origin: string): Commands {
   };
 }
 
+/** The switch of the whole fleet, turned as the server does it. */
+export function switchCommands(action: Switch, reason: string, origin: string): Commands {
+  const frozen = action === "freeze";
+  const fleet = { apiVersion: "edgewright.dev/v1alpha1", kind: "Fleet", metadata: { name: "fleet" }, spec: { frozen, reason: frozen ? reason : "", by: "" } };
+  return {
+    kubectl: `kubectl apply --server-side --force-conflicts --field-manager edgewright-freeze -f - <<'EOF'\n${stringify(fleet)}EOF`,
+    curl: `curl -X POST ${AUTHORIZED} ${JSON_BODY} -d ${quoted(JSON.stringify(reason ? { reason } : {}))} ${quoted(`${origin}/api/v1/fleet/${action}`)}`,
+    edgewright: `edgewright ${action}${frozen ? ` --reason ${quoted(reason)}` : ""}`,
+  };
+}
+
 /** Which kinds are installed. */
 export function kindCommands(origin: string): Commands {
   return { kubectl: "kubectl get customresourcedefinitions", curl: `curl ${AUTHORIZED} ${quoted(`${origin}/api/v1/kinds`)}` };
 }
 
-/** An action on a rollout. `now` makes a request that was never there before. */
-export function actionCommands(action: Action, rollout: Rollout, reason: string, origin: string, now: string): Commands {
+interface Asked {
+  reason: string;
+  origin: string;
+  /** Makes a request that was never there before. */
+  now: string;
+  /** The rollout that an undo would make, once the server has said so. */
+  undoing?: Rollout;
+}
+
+/** An action on a rollout. */
+export function actionCommands(action: Action, rollout: Rollout, { reason, origin, now, undoing }: Asked): Commands {
   const { namespace = "", name } = rollout.metadata;
   const subject = { ...ROLLOUTS, namespace, name };
-  const yes = action === "abort" || action === "recall" ? " --yes" : "";
+  const yes = isDangerous(action) ? " --yes" : "";
   return {
-    kubectl: action === "recall" ? recallCommand(rollout) : patchCommand(subject, { spec: specOf(action, rollout, now) }),
+    ...(action === "undo" && !undoing ? {} : { kubectl: kubectlAction(action, rollout, now, undoing) }),
     curl: `curl -X POST ${AUTHORIZED} ${JSON_BODY} -d ${quoted(JSON.stringify(actionBody(action, rollout, reason)))} ${quoted(`${origin}${path(subject)}/${action}`)}`,
     edgewright: `edgewright rollout ${action} ${quoted(name)} -n ${quoted(namespace)}${yes}`,
   };
@@ -90,6 +109,17 @@ export function actionBody(action: Action, rollout: Rollout, reason: string): Re
     ...(revision ? { revision } : {}),
     ...(reason ? { reason } : {}),
   };
+}
+
+function kubectlAction(action: Action, rollout: Rollout, now: string, undoing?: Rollout): string {
+  const { namespace, name, uid } = rollout.metadata;
+  if (action === "recall") {
+    return takeBack(rollout, `${name}-recall`, { recall: { name, uid } });
+  }
+  if (undoing) {
+    return takeBack(rollout, undoing.metadata.name, undoing.spec);
+  }
+  return patchCommand({ ...ROLLOUTS, namespace, name }, { spec: specOf(action, rollout, now) });
 }
 
 function awaited(rollout: Rollout): string {
@@ -112,11 +142,12 @@ function specOf(action: Action, rollout: Rollout, now: string): Record<string, u
   }
 }
 
-function recallCommand(rollout: Rollout): string {
-  const { namespace = "", name, uid } = rollout.metadata;
-  const made = { apiVersion: rollout.apiVersion, kind: rollout.kind, metadata: { name: `${name}-recall` }, spec: { recall: { name, uid } } };
+/** Makes a rollout that takes devices back, after another one was ended. */
+function takeBack(rollout: Rollout, as: string, spec: object): string {
+  const { namespace = "", name } = rollout.metadata;
+  const made = { apiVersion: rollout.apiVersion, kind: rollout.kind, metadata: { name: as }, spec };
   const create = `kubectl create -n ${quoted(namespace)} -f - <<'EOF'\n${stringify(made)}EOF`;
-  return ENDED.includes(rollout.status?.phase ?? "")
+  return hasEnded(rollout)
     ? create
     : `${patchCommand({ ...ROLLOUTS, namespace, name }, { spec: { aborted: true } })} &&\n${create}`;
 }

@@ -15,8 +15,9 @@ import {
   kindCommands,
   kubectlName,
   quoted,
+  switchCommands,
 } from "./commands";
-import { type Action, consequence, deletion } from "./consequences";
+import { type Action, consequence, deletion, switching } from "./consequences";
 import { diff } from "./diff";
 import { EMPTY, labelsOf, rolloutOf } from "./new-rollout";
 import { actionsFor, phaseColour, stateOf } from "./states";
@@ -42,9 +43,12 @@ test.each([
 });
 
 test("a rollout that waits for approval can be approved, one that has ended only taken back", () => {
-  expect(actionsFor("Waiting", false, true)).toEqual(["approve", "pause", "abort", "recall"]);
-  expect(actionsFor("Paused", true, false)).toEqual(["resume", "retry", "abort", "recall"]);
-  expect(actionsFor("Aborted", false, false)).toEqual(["recall"]);
+  const rollout = (phase: string, spec: Rollout["spec"] = {}): Rollout => ({ ...ROLLOUT, spec, status: { phase } });
+  expect(actionsFor(ROLLOUT)).toEqual(["approve", "pause", "abort", "recall", "undo"]);
+  expect(actionsFor(rollout("Progressing", { paused: true }))).toEqual(["resume", "retry", "abort", "recall", "undo"]);
+  expect(actionsFor(rollout("Completed"))).toEqual(["recall", "undo", "retry"]);
+  expect(actionsFor(rollout("Aborted"))).toEqual(["recall", "undo"]);
+  expect(actionsFor(rollout("Aborted", { recall: { name: "r" } }))).toEqual([]);
   expect(phaseColour("Failed")).toBe("red");
 });
 
@@ -82,6 +86,8 @@ const ROLLOUT: Rollout = {
   },
 };
 
+const ASKED = { reason: "", origin: "http://c", now: "now" };
+
 test("commands can be pasted into a shell", () => {
   expect(quoted("it's")).toBe(`'it'\\''s'`);
   expect(commandsFor({ ...ROLLOUTS, namespace: "n", name: "r" }, "http://c")).toEqual({
@@ -107,7 +113,7 @@ test.each<[Action, string]>([
   ["resume", '{"spec":{"paused":null,"resumeRequest":"now"}}'],
   ["retry", '{"spec":{"paused":null,"resumeRequest":"now","retryRequest":"now"}}'],
 ])("%s as kubectl is the patch that the server makes", (action, patch) => {
-  const found = actionCommands(action, ROLLOUT, "", "http://c", "now");
+  const found = actionCommands(action, ROLLOUT, ASKED);
   expect(found.kubectl).toBe(`kubectl patch firmwarerollouts.edgewright.dev r -n n --type merge -p '${patch}'`);
   expect(found.edgewright).toContain(`edgewright rollout ${action} r -n n`);
 });
@@ -117,13 +123,33 @@ test("an action names the batch and the revision that were seen", () => {
   expect(actionBody("approve", seen, "good")).toEqual({ batch: "canary", revision: 3, reason: "good" });
   expect(actionBody("abort", seen, "")).toEqual({ revision: 3 });
   expect(actionBody("pause", { ...ROLLOUT, status: {} }, "")).toEqual({});
-  expect(actionCommands("approve", seen, "", "http://c", "now").curl).toContain(`-d '{"batch":"canary","revision":3}'`);
+  expect(actionCommands("approve", seen, ASKED).curl).toContain(`-d '{"batch":"canary","revision":3}'`);
 });
 
 test("a recall of a rollout under way aborts it first", () => {
-  const found = actionCommands("recall", ROLLOUT, "it's bad", "http://c", "now");
+  const found = actionCommands("recall", ROLLOUT, { ...ASKED, reason: "it's bad" });
   expect(found.kubectl).toMatch(/^kubectl patch .*aborted.* &&\nkubectl create -n n -f - <<'EOF'\n/);
   expect(found.curl).toContain(`-d '{"reason":"it'\\''s bad"}' http://c/api/v1/namespaces/n/rollouts/r/recall`);
+});
+
+test("an undo makes what the server says, and has no patch to copy before that", () => {
+  expect(Object.keys(actionCommands("undo", ROLLOUT, ASKED))).toEqual(["curl", "edgewright"]);
+  const undoing = { ...ROLLOUT, metadata: { name: "r-undo", uid: "none" }, spec: { version: "1" } };
+  const found = actionCommands("undo", ROLLOUT, { ...ASKED, undoing });
+  expect(found.kubectl).toMatch(/^kubectl patch .*aborted.* &&\nkubectl create -n n -f - <<'EOF'\n/);
+  expect(found.kubectl).toContain("  name: r-undo\nspec:\n  version: \"1\"\nEOF");
+  expect(found.edgewright).toBe("edgewright rollout undo r -n n --yes");
+});
+
+test("the fleet is frozen by a command too, and told in numbers", () => {
+  const fleet = { total: 9, states: { updating: 2, ok: 7 }, versions: {}, groups: [], freeze: null };
+  expect(switching("freeze", fleet)).toBe("2 finish, 7 are not started by any job or rollout until it is unfrozen.");
+  expect(switching("unfreeze", { ...fleet, total: 3 })).toBe("1 device may be started again by jobs and rollouts.");
+  const found = switchCommands("freeze", "a holiday", "http://c");
+  expect(found.kubectl).toMatch(/^kubectl apply --server-side .*\n.*\nkind: Fleet\n[^]*frozen: true\n {2}reason: a holiday\n/);
+  expect(found.curl).toContain(`-d '{"reason":"a holiday"}' http://c/api/v1/fleet/freeze`);
+  expect(found.edgewright).toBe("edgewright freeze --reason 'a holiday'");
+  expect(switchCommands("unfreeze", "", "http://c").edgewright).toBe("edgewright unfreeze");
 });
 
 test("an object is made, changed and deleted by commands too", () => {
@@ -140,6 +166,8 @@ test("what an action does is said in numbers", () => {
   expect(consequence("retry", ROLLOUT)).toBe("1 failed device is tried once more.");
   expect(consequence("approve", ROLLOUT)).toBe("After canary comes rest: 8 devices.");
   expect(consequence("resume", ROLLOUT)).toContain("5 devices may start");
+  expect(consequence("undo", ROLLOUT)).toBe("2 finish, 5 will not start. This is for good.");
+  expect(consequence("recall", { ...ROLLOUT, status: { phase: "Completed" } })).toBe("");
   expect(deletion(ROLLOUT)[0]).toBe("2 devices are being flashed, 5 will not start.");
   expect(deletion({ ...ROLLOUT, kind: "Other", metadata: { name: "o", finalizers: ["f"] } })[0]).toBe("It goes once 1 finalizer is done.");
 });

@@ -1,5 +1,6 @@
 // Where things stand, as the page names and colours them: never by colour alone. Pure.
-import type { Device } from "../api/types";
+import type { Device, Rollout } from "../api/types";
+import type { Action } from "./consequences";
 
 export type Colour = "green" | "red" | "orange" | "blue" | "grey" | "purple";
 
@@ -46,14 +47,18 @@ export function phaseColour(phase: string): Colour {
   return ["Progressing", "Soaking", "InProgress"].includes(phase) ? "blue" : "grey";
 }
 
-/** What may be done with a rollout in this phase; the server decides in the end. */
-export function actionsFor(phase: string, paused: boolean, awaiting: boolean): string[] {
-  if (["Completed"].includes(phase)) {
-    return ["recall", "retry"];
+/** What may be done with a rollout as it is; the server decides in the end. */
+export function actionsFor({ spec, status }: Rollout): Action[] {
+  const phase = status?.phase ?? "";
+  // A recall is undone by a rollout of one's own.
+  const back: Action[] = spec.recall ? [] : ["recall", "undo"];
+  if (phase === "Completed") {
+    return [...back, "retry"];
   }
   if (["Aborted", "Recalled"].includes(phase)) {
-    return ["recall"];
+    return back;
   }
-  const found = paused || phase === "Paused" || phase === "Failed" ? ["resume", "retry"] : ["pause"];
-  return [...(awaiting ? ["approve"] : []), ...found, "abort", "recall"];
+  const awaiting = status?.batches?.some((each) => each.phase === "AwaitingApproval");
+  const found: Action[] = spec.paused || phase === "Paused" || phase === "Failed" ? ["resume", "retry"] : ["pause"];
+  return [...(awaiting ? (["approve"] as const) : []), ...found, "abort", ...back];
 }

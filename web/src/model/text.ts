@@ -25,6 +25,15 @@ export const text = {
   },
   notLive: (since: string) => `Not live since ${since}: the console does not answer. What is shown may be old.`,
   frozen: (by: string, reason: string) => `The fleet is frozen${by ? ` by ${by}` : ""}: no device is started.${reason ? ` ${reason}` : ""}`,
+  freeze: {
+    freeze: "Freeze",
+    unfreeze: "Unfreeze",
+    title: { freeze: "Freeze the fleet", unfreeze: "Unfreeze the fleet" },
+    confirm: {
+      freeze: (updating: number, others: number) => `${updating} finish, ${others} are not started by any job or rollout until it is unfrozen.`,
+      unfreeze: (others: number) => `${others} ${others === 1 ? "device" : "devices"} may be started again by jobs and rollouts.`,
+    },
+  },
   forbidden: (verb: string, resource: string, user: string) =>
     `${user || "You"} may not ${verb || "do that"}${resource ? ` ${resource}` : ""}: a Role must allow it.`,
   states: { failed: "Failed", quarantined: "Quarantined", unreachable: "Unreachable", updating: "Updating", ok: "In order" } as Record<string, string>,
@@ -66,6 +75,7 @@ export const text = {
     abort: "Abort",
     retry: "Retry failed",
     recall: "Recall",
+    undo: "Undo",
     reason: "Reason (optional)",
     cancel: "Cancel",
     noRight: (user: string, verb: string, resource: string, namespace: string) =>
@@ -74,6 +84,8 @@ export const text = {
       pause: (flashing: number, waiting: number) => `${flashing} finish, ${waiting} do not start until it is resumed.`,
       abort: (flashing: number, waiting: number) => `${flashing} finish, ${waiting} will not start. This is for good.`,
       recall: (going: number) => `${going} ${going === 1 ? "device goes" : "devices go"} back to what ${going === 1 ? "it" : "each"} ran before, by a rollout of its own.`,
+      undo: (going: number, version: string) =>
+        `${going} ${going === 1 ? "device gets" : "devices get"} ${version || "the firmware of before"} again, by a rollout of its own.`,
       stays: (count: number, why: string) => `${count} cannot: ${why}`,
       retry: (failed: number) => `${failed} failed ${failed === 1 ? "device is" : "devices are"} tried once more.`,
       approve: (batch: string, next: string, size: number) =>

@@ -13,6 +13,7 @@ import { STATES } from "../model/states";
 import { text } from "../model/text";
 import { Bar } from "../parts/bar";
 import { CopyAs } from "../parts/copy-as";
+import { FleetSwitch } from "../parts/fleet-switch";
 import { Failure, LiveView, Loading, Nothing, PhaseLabel, StateLabel } from "../parts/state";
 
 const ENDED = new Set(["Completed", "Aborted", "Recalled"]);
@@ -47,6 +48,7 @@ export function FleetPage(): ReactElement {
           <CopyAs commands={fleetCommands(groupBy, window.location.origin)} />
         </div>
       ) : null}
+      {fleet.data && !fleet.data.freeze ? <FleetSwitch fleet={fleet.data} /> : null}
       <Running />
     </div></PageSection>
   );

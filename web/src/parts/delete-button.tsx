@@ -1,15 +1,13 @@
 // Delete, with what goes with it in numbers before anything goes.
-import { Button, Modal, ModalBody, ModalFooter, ModalHeader } from "@patternfly/react-core";
 import { type ReactElement, useState } from "react";
 
-import { ProblemError, api, pathOf } from "../api/client";
-import type { KindSchema, Obj, Problem } from "../api/types";
+import { api, pathOf } from "../api/client";
+import type { KindSchema, Obj } from "../api/types";
 import { deleteCommands, kubectlName } from "../model/commands";
 import { deletion } from "../model/consequences";
 import { text } from "../model/text";
-import { CopyAs } from "./copy-as";
+import { Confirmation } from "./confirmation";
 import { GuardedButton } from "./rights";
-import { ProblemAlert } from "./state";
 
 interface Props {
   kind: KindSchema;
@@ -22,24 +20,10 @@ interface Props {
 export function DeleteButton({ kind, object, why, gone }: Props): ReactElement {
   const { namespace, name } = object.metadata;
   const [asks, setAsks] = useState(false);
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const close = () => {
-    setAsks(false);
-    setProblem(null);
-  };
+  const subject = { resource: kind.name, kubectl: kubectlName(kind), namespaced: kind.namespaced, namespace, name };
   const remove = async () => {
-    setBusy(true);
-    try {
-      await api("DELETE", pathOf(kind.name, namespace, name));
-      gone();
-    } catch (error) {
-      setBusy(false);
-      if (!(error instanceof ProblemError)) {
-        throw error;
-      }
-      setProblem(error.problem);
-    }
+    await api("DELETE", pathOf(kind.name, namespace, name));
+    gone();
   };
   return (
     <>
@@ -47,24 +31,18 @@ export function DeleteButton({ kind, object, why, gone }: Props): ReactElement {
         {text.object.remove}
       </GuardedButton>
       {asks ? (
-        <Modal variant="small" isOpen onClose={close} aria-labelledby="delete-title" aria-describedby="delete-body">
-          <ModalHeader title={text.object.removeTitle(object.kind, name)} labelId="delete-title" />
-          <ModalBody id="delete-body">
-            {deletion(object).map((each) => (
-              <p key={each}>{each}</p>
-            ))}
-            <CopyAs commands={deleteCommands({ resource: kind.name, kubectl: kubectlName(kind), namespaced: kind.namespaced, namespace, name }, window.location.origin)} />
-            {problem ? <ProblemAlert problem={problem} /> : null}
-          </ModalBody>
-          <ModalFooter>
-            <Button variant="danger" isDisabled={busy} isLoading={busy} onClick={() => void remove()}>
-              {text.object.remove}
-            </Button>
-            <Button variant="link" onClick={close}>
-              {text.actions.cancel}
-            </Button>
-          </ModalFooter>
-        </Modal>
+        <Confirmation
+          title={text.object.removeTitle(object.kind, name)}
+          verb={text.object.remove}
+          danger
+          commands={() => deleteCommands(subject, window.location.origin)}
+          carryOut={remove}
+          close={() => setAsks(false)}
+        >
+          {deletion(object).map((each) => (
+            <p key={each}>{each}</p>
+          ))}
+        </Confirmation>
       ) : null}
     </>
   );

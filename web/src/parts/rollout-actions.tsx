@@ -1,101 +1,98 @@
 // The buttons of a rollout. Each says in numbers what it does before it does it; who lacks the right sees why.
-import { Button, Modal, ModalBody, ModalFooter, ModalHeader, TextInput } from "@patternfly/react-core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { type ReactElement, useState } from "react";
 import { useNavigate } from "react-router";
 
-import { ProblemError, api, pathOf } from "../api/client";
-import type { Plan, Problem, Rollout } from "../api/types";
+import { api, pathOf } from "../api/client";
+import type { Plan, Rollout } from "../api/types";
 import { actionBody, actionCommands } from "../model/commands";
-import { type Action, consequence } from "../model/consequences";
+import { type Action, consequence, isDangerous, makesRollout } from "../model/consequences";
 import { actionsFor } from "../model/states";
 import { text } from "../model/text";
-import { CopyAs } from "./copy-as";
+import { Confirmation } from "./confirmation";
 import { GuardedButton, useRights } from "./rights";
-import { Failure, Loading, ProblemAlert } from "./state";
+import { Failure, Loading } from "./state";
 
 export function RolloutActions({ rollout }: { rollout: Rollout }): ReactElement {
   const { namespace = "", name } = rollout.metadata;
   const [asked, setAsked] = useState<Action | null>(null);
   const rights = useRights("rollouts", namespace);
-  const awaiting = Boolean(rollout.status?.batches?.some((each) => each.phase === "AwaitingApproval"));
-  const found = actionsFor(rollout.status?.phase ?? "", Boolean(rollout.spec.paused), awaiting) as Action[];
   return (
     <div className="ew-actions" role="group" aria-label={name}>
-      {found.map((action) => (
+      {actionsFor(rollout).map((action) => (
         <GuardedButton
           key={action}
-          variant={action === "abort" || action === "recall" ? "danger" : "secondary"}
-          why={rights.why(action === "recall" ? "create" : "patch")}
+          variant={isDangerous(action) ? "danger" : "secondary"}
+          why={rights.why(makesRollout(action) ? "create" : "patch")}
           onClick={() => setAsked(action)}
         >
           {text.actions[action]}
         </GuardedButton>
       ))}
-      {asked ? <Confirmation action={asked} rollout={rollout} close={() => setAsked(null)} /> : null}
+      {asked ? <RolloutConfirmation action={asked} rollout={rollout} close={() => setAsked(null)} /> : null}
     </div>
   );
 }
 
-function Confirmation({ action, rollout, close }: { action: Action; rollout: Rollout; close: () => void }): ReactElement {
+function RolloutConfirmation({ action, rollout, close }: { action: Action; rollout: Rollout; close: () => void }): ReactElement {
   const { namespace = "", name } = rollout.metadata;
-  const [reason, setReason] = useState("");
   const [asked] = useState(() => new Date().toISOString());
   // An approval is of what was read: what another window did since then must not turn it into that of the next batch.
   const [seen] = useState(rollout);
   const meant = action === "approve" ? seen : rollout;
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Problem | null>(null);
+  const undoing = useUndoing(rollout, action === "undo");
   const navigate = useNavigate();
-  const carryOut = async () => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      const done = await api<Rollout>("POST", `${pathOf("rollouts", namespace, name)}/${action}`, { body: actionBody(action, meant, reason) });
-      close();
-      if (action === "recall") {
-        await navigate(`/rollouts/${namespace}/${done.metadata.name}`);
-      }
-    } catch (error) {
-      setBusy(false);
-      if (error instanceof ProblemError) {
-        setProblem(error.problem);
-      } else {
-        throw error;
-      }
+  const carryOut = async (reason: string) => {
+    const done = await api<Rollout>("POST", actionPath(rollout, action), { body: actionBody(action, meant, reason) });
+    close();
+    if (makesRollout(action)) {
+      await navigate(`/rollouts/${namespace}/${done.metadata.name}`);
     }
   };
   return (
-    <Modal variant="small" isOpen onClose={close} aria-labelledby="confirm-title" aria-describedby="confirm-body">
-      <ModalHeader title={`${text.actions[action]} ${name}`} labelId="confirm-title" />
-      <ModalBody id="confirm-body">
-        <p>{consequence(action, meant)}</p>
-        {action === "recall" ? <RecallNumbers rollout={rollout} /> : null}
-        <label htmlFor="reason">{text.actions.reason}</label>
-        <TextInput id="reason" value={reason} onChange={(_, value) => setReason(value)} />
-        <CopyAs commands={actionCommands(action, meant, reason, window.location.origin, asked)} />
-        {problem ? <ProblemAlert problem={problem} /> : null}
-      </ModalBody>
-      <ModalFooter>
-        <Button variant={action === "abort" || action === "recall" ? "danger" : "primary"} isLoading={busy} isDisabled={busy} onClick={() => void carryOut()}>
-          {text.actions[action]}
-        </Button>
-        <Button variant="link" onClick={close}>
-          {text.actions.cancel}
-        </Button>
-      </ModalFooter>
-    </Modal>
+    <Confirmation
+      title={`${text.actions[action]} ${name}`}
+      verb={text.actions[action]}
+      danger={isDangerous(action)}
+      reasoned
+      commands={(reason) => actionCommands(action, meant, { reason, origin: window.location.origin, now: asked, undoing: undoing.data })}
+      carryOut={carryOut}
+      close={close}
+    >
+      <p>{consequence(action, meant)}</p>
+      {action === "recall" ? (
+        <Numbers rollout={rollout} spec={{ recall: { name, uid: rollout.metadata.uid } }} told={text.actions.confirm.recall} />
+      ) : null}
+      {undoing.error ? <Failure error={undoing.error} /> : null}
+      {undoing.data ? (
+        <Numbers rollout={rollout} spec={undoing.data.spec} told={(going) => text.actions.confirm.undo(going, undoing.data.spec.version ?? "")} />
+      ) : null}
+    </Confirmation>
   );
 }
 
-/** How many devices a recall takes back, and how many cannot go back: the server's own plan of it. */
-function RecallNumbers({ rollout }: { rollout: Rollout }): ReactElement {
-  const { namespace = "", name, uid, resourceVersion } = rollout.metadata;
+function actionPath(rollout: Rollout, action: Action): string {
+  return `${pathOf("rollouts", rollout.metadata.namespace, rollout.metadata.name)}/${action}`;
+}
+
+/** The rollout that an undo would make: the server knows what came before. */
+function useUndoing(rollout: Rollout, enabled: boolean) {
+  return useQuery({
+    enabled,
+    queryKey: ["undo", rollout.metadata.uid],
+    queryFn: () => api<Rollout>("POST", `${actionPath(rollout, "undo")}?dryRun=All`, { body: {} }),
+    retry: false,
+  });
+}
+
+/** How many devices a rollout that takes back reaches, and how many it cannot: the server's own plan of it. */
+function Numbers({ rollout, spec, told }: { rollout: Rollout; spec: object; told: (going: number) => string }): ReactElement {
+  const { namespace = "", uid, resourceVersion } = rollout.metadata;
   const plan = useQuery({
     // With each change of the rollout again: devices that are being flashed can go back a moment later.
-    queryKey: ["plan", "recall", uid, resourceVersion],
+    queryKey: ["plan", spec, uid, resourceVersion],
     placeholderData: keepPreviousData,
-    queryFn: () => api<Plan>("POST", `${pathOf("rollouts", namespace)}/plan`, { body: { spec: { recall: { name, uid } } } }),
+    queryFn: () => api<Plan>("POST", `${pathOf("rollouts", namespace)}/plan`, { body: { spec } }),
   });
   if (plan.error) {
     return <Failure error={plan.error} />;
@@ -103,10 +100,9 @@ function RecallNumbers({ rollout }: { rollout: Rollout }): ReactElement {
   if (!plan.data) {
     return <Loading />;
   }
-  const going = plan.data.batches.reduce((sum, each) => sum + each.size, 0);
   return (
     <>
-      <p>{text.actions.confirm.recall(going)}</p>
+      <p>{told(plan.data.batches.reduce((sum, each) => sum + each.size, 0))}</p>
       {plan.data.excludedCount ? (
         <ul>
           {Object.entries(reasons(plan.data.excluded)).map(([why, count]) => (
