@@ -62,7 +62,7 @@ async def act(call: Call) -> web.Response:
             _note(call, made)
             await tell(call, rollout, asked)
             return await _as_it_is(call, key)
-    raise Refusal("conflict", "others keep changing the rollout: try again")
+    raise _restless()
 
 
 async def recall(call: Call) -> web.Response:
@@ -126,12 +126,27 @@ async def undo(call: Call) -> web.Response:
 
 
 async def _end(call: Call, rollout: FirmwareRollout) -> None:
-    """Aborts a rollout that has not ended by itself."""
-    with suppress(NotPossible):
-        if (spec := abort(rollout, Wish())) is not None:
+    """Aborts a rollout that has not ended by itself, whatever its operator writes meanwhile."""
+    api = call.client.of(FirmwareRollout)
+    for _ in range(_TRIES):
+        try:
+            spec = abort(rollout, Wish())
+        except NotPossible:
+            return
+        if spec is None:
+            return
+        try:
             version = rollout.metadata.resource_version
-            aborted = await call.client.of(FirmwareRollout).patch(rollout.key, {"spec": spec}, resource_version=version)
-            _note(call, aborted)
+            _note(call, await api.patch(rollout.key, {"spec": spec}, resource_version=version))
+        except Conflict:
+            rollout = await api.get(rollout.key)
+        else:
+            return
+    raise _restless()
+
+
+def _restless() -> Refusal:
+    return Refusal("conflict", "others keep changing the rollout: try again")
 
 
 def _note(call: Call, made: FirmwareRollout) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from edgewright.console.actions import ACTION_ANNOTATION
+from edgewright.runtime.client import Api
 from tests.unit.console.consoles import IN_DEFAULT, ROLLOUTS, Portal, consoles, device, rollout, widget
 
 
@@ -104,6 +105,28 @@ async def test_a_recall_is_a_rollout_of_its_own_and_is_made_once(tmp_path: Path)
         assert again.body["metadata"]["uid"] == first.body["metadata"]["uid"]
         name = first.body["metadata"]["name"]
         assert (await portal("POST", f"{ROLLOUTS}/{name}/recall")).status == 409
+
+
+async def test_a_recall_is_made_although_the_operator_writes_the_rollout_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = Api.create
+
+    async with consoles(tmp_path) as portal:
+
+        async def tried(api: Api[Any], obj: Any, *, dry_run: bool = False) -> Any:
+            made = await create(api, obj, dry_run=dry_run)
+            if dry_run:  # the console has read the rollout, and writes it next
+                label = {"metadata": {"labels": {"written": "meanwhile"}}}
+                assert (await portal("PATCH", f"{ROLLOUTS}/thermo", label)).status == 200
+            return made
+
+        await portal("PUT", f"{ROLLOUTS}/thermo", rollout())
+        monkeypatch.setattr(Api, "create", tried)
+        done = await portal("POST", f"{ROLLOUTS}/thermo/recall")
+        assert (done.status, done.body.get("kind")) == (202, "FirmwareRollout"), done.body
+        there = (await portal("GET", f"{ROLLOUTS}/thermo")).body
+        assert (there["spec"]["aborted"], there["metadata"]["labels"]) == (True, {"written": "meanwhile"})
 
 
 async def test_an_undo_brings_what_came_before_and_is_made_once(tmp_path: Path) -> None:
