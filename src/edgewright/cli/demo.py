@@ -82,6 +82,8 @@ _CRASHES_AFTER: Final = 2.0
 """Seconds that the bad firmware runs on one device after its proof was written down, however long a busy machine takes
 for that; then it crashes, and the device goes back.
 """
+_CRASH: Final = f"boot-loop:240={CRASHING}"
+"""What it does there whenever it is rolled out again (--keep): it runs long enough to be proven on a busy machine."""
 _DEVICES: Final = len(SITES) * PER_SITE
 _SITE, _RING, _CANARY = "site", "ring", "canary"
 _FIRST_ADDRESS: Final = "127.32.0.1"
@@ -387,6 +389,7 @@ async def rolled_out_and_crashed(scene: Scene, rollout: FirmwareRollout, console
     await followed(scene, rollout.metadata.name, display, until=is_soaking)
     await asyncio.sleep(_CRASHES_AFTER)
     await scene.fleet[CRASHING].crash()
+    scene.fleet[CRASHING].faults = (_parsed(_CRASH),)
     return await followed(scene, rollout.metadata.name, display)
 
 
