@@ -66,7 +66,7 @@
   verbs: [get, list]
 {{- end }}
 {{- define "edgewright.rules.rollout.namespaced" }}
-# reads the rollouts, makes the one that recalls another, deletes those whose ttl is over, and notes on them what webhooks have told
+# reads the rollouts, creates the one that recalls another, deletes those whose ttl is over, and notes on them what webhooks have told
 - apiGroups: [edgewright.dev]
   resources: [firmwarerollouts]
   verbs: [get, list, watch, create, patch, delete]
@@ -78,7 +78,7 @@
 - apiGroups: [edgewright.dev]
   resources: [firmwarerollouts/finalizers]
   verbs: [update]
-# makes the FlashJobs of each batch
+# creates the FlashJobs of each batch
 - apiGroups: [application.flashjob.nbfc.io]
   resources: [flashjobs]
   verbs: [get, list, watch, create, patch, delete]
@@ -130,7 +130,7 @@
 {{- define "edgewright.rules.flux.cluster" }}
 {{- end }}
 {{- define "edgewright.rules.edge.namespaced" }}
-# makes the devices of approved requests, and keeps their labels and finalizers
+# creates the devices of approved requests, and keeps their labels and finalizers
 - apiGroups: [management.project-flotta.io]
   resources: [edgedevices]
   verbs: [get, list, watch, create, patch]

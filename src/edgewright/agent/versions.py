@@ -1,8 +1,8 @@
 """Which version of a workload is to run: the one of the configuration, or the last good one where an update failed.
 
-`workloads` asks `choose` before it makes a pod and tells `observe` how the pod does. A version is good when it has run
-for the time of probation without a restart; one that fails before that is remembered by its hash, on the disk, and is
-not tried again until the configuration has another. The first version of a workload has nothing to go back to.
+`workloads` asks `choose` before it creates a pod and tells `observe` how the pod does. A version is good when it has
+run for the time of probation without a restart; one that fails before that is remembered by its hash, on the disk, and
+is not tried again until the configuration has another. The first version of a workload has nothing to go back to.
 """
 
 from __future__ import annotations

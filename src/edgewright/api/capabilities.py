@@ -131,7 +131,7 @@ ROLLOUT: Final = Capability(
             groups=(FirmwareRollout.kind.group,),
             resources=(FirmwareRollout.kind.plural,),
             verbs=(*READ, "create", "patch", "delete"),
-            why="reads the rollouts, makes the one that recalls another, deletes those whose ttl is over, and notes "
+            why="reads the rollouts, creates the one that recalls another, deletes those whose ttl is over, and notes "
             "on them what webhooks have told",
         ),
         Rule(
@@ -150,7 +150,7 @@ ROLLOUT: Final = Capability(
             groups=(FlashJob.kind.group,),
             resources=(FlashJob.kind.plural,),
             verbs=(*READ, "create", "patch", "delete"),
-            why="makes the FlashJobs of each batch",
+            why="creates the FlashJobs of each batch",
         ),
         Rule(groups=(Device.kind.group,), resources=(Device.kind.plural,), verbs=READ, why="selects the devices"),
     ),
@@ -237,7 +237,7 @@ EDGE: Final = Capability(
             groups=(_EDGE_GROUP,),
             resources=(EdgeDevice.kind.plural,),
             verbs=(*READ, "create", "patch"),
-            why="makes the devices of approved requests, and keeps their labels and finalizers",
+            why="creates the devices of approved requests, and keeps their labels and finalizers",
         ),
         Rule(
             groups=(_EDGE_GROUP,),
@@ -324,7 +324,7 @@ GATEWAY_RULES: Final = (
         groups=(_EDGE_GROUP,),
         resources=(EdgeDevice.kind.plural,),
         verbs=("create", "patch"),
-        why="makes the EdgeDevice of a device that registers",
+        why="creates the EdgeDevice of a device that registers",
     ),
     Rule(
         groups=(_EDGE_GROUP,),

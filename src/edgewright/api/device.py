@@ -1,6 +1,6 @@
 """Device: one physical device without an agent, such as a microcontroller: fleet list and memory of what it ran.
 
-The inventory makes and keeps Devices from Akri's Instances; where there is no Akri, people write them. The FlashJob
+The inventory creates and keeps Devices from Akri's Instances; where there is no Akri, people write them. The FlashJob
 controller writes status only: the claim of the one job that may flash the device now, and what came of every job.
 Only people delete a Device.
 """

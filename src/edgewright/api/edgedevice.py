@@ -1,6 +1,6 @@
 """EdgeDevice: one Linux machine with an agent, what it is to do and what it is, as published by Flotta.
 
-The gateway makes one when a device registers and writes what its heartbeats tell; the edgedevice controller keeps its
+The gateway creates one when a device registers and writes what its heartbeats tell; the edgedevice controller keeps its
 labels, its bucket claim and the list of its workloads; people write spec and labels. Fields of both eras (`deployments`
 and `workloads`, `lastSeenTime`) are read and filled.
 """

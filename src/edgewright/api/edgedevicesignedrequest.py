@@ -1,7 +1,7 @@
 """EdgeDeviceSignedRequest: a device that asks to be let in, and whether it is: the record of one id, for good.
 
-The gateway makes one when a device enrols; people (or the setting of automatic approval) approve it; the edgedevice
-controller then makes its EdgeDevice. It outlives the EdgeDevice: what was denied, revoked or decommissioned stays so
+The gateway creates one when a device enrols; people (or the setting of automatic approval) approve it; the edgedevice
+controller then creates its EdgeDevice. It outlives the EdgeDevice: what was denied, revoked or decommissioned stays so
 until somebody approves the id again. The object's name is the device's id.
 """
 

@@ -1,8 +1,8 @@
 """FirmwareRollout: these devices get this firmware step by step, and it stops by itself when it goes wrong.
 
-People and CI write it. The rollout controller writes status only, and makes the FlashJobs of each batch; the one place
-that admits the start of a flash reads its limits. What a rollout has done stands in its FlashJobs and in the records of
-the Devices, so a wiped status changes nothing but what is shown.
+People and CI write it. The rollout controller writes status only, and creates the FlashJobs of each batch; the one
+place that admits the start of a flash reads its limits. What a rollout has done stands in its FlashJobs and in the
+records of the Devices, so a wiped status changes nothing but what is shown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JOB_DEVICES: Final = 1000
 MAX_BATCHES: Final = 100
 """How many batches a rollout may name."""
 MAX_BATCHES_SHOWN: Final = 200
-"""How many batches stand in the status one by one: a small batchSize over a large fleet makes thousands."""
+"""How many batches stand in the status one by one: a small batchSize over a large fleet creates thousands."""
 MAX_NAMED: Final = 5000
 """How many devices a selector may name one by one."""
 DEFAULT_QUARANTINE: Final = 3

@@ -122,7 +122,7 @@ class PodTemplate(Struct, frozen=True, kw_only=True):
 
 
 class FlashJobTemplate(Struct, frozen=True, kw_only=True):
-    """How devices are flashed: what a FlashJob and a rollout that makes FlashJobs have in common."""
+    """How devices are flashed: what a FlashJob and a rollout that creates FlashJobs have in common."""
 
     application_type: Name | None = None
     """The application that the device runs, for example thermo."""

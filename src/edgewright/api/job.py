@@ -1,6 +1,6 @@
 """The parts of a Job that we read: how large it is, whether it has ended, and how.
 
-The mini-cluster controller makes Jobs from plain JSON, reads, scales and deletes them; it never changes what they run.
+The mini-cluster controller creates Jobs from plain JSON, reads, scales and deletes them; what they run stays.
 """
 
 from __future__ import annotations

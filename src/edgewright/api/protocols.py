@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # importlib.metadata takes longer to import than all else her
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS: Final = "edgewright.drivers"
-"""The group in which packages of others offer drivers: the name is the protocol, the object makes a Driver."""
+"""The group in which packages of others offer drivers: the name is the protocol, the object creates a Driver."""
 
 
 class Leaving(StrEnum):

@@ -1,6 +1,6 @@
 """The parts of a Service that we write (a LoadBalancer in front of one flash Pod) and read (the address that it got).
 
-The FlashJob controller makes one for each device that is being flashed and deletes it afterwards.
+The FlashJob controller creates one for each device that is being flashed and deletes it afterwards.
 """
 
 from __future__ import annotations

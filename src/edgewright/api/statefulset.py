@@ -1,7 +1,7 @@
 """The parts of a StatefulSet that we read: how many Pods are asked for, and how many are there.
 
-The mini-cluster controller makes them from plain JSON and patches the few fields that change; what is not here is kept
-by the server and never sent back.
+The mini-cluster controller creates them from plain JSON and patches the few fields that change; what is not here is
+kept by the server and never sent back.
 """
 
 from __future__ import annotations

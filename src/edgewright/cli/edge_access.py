@@ -1,7 +1,7 @@
 """`edgewright edge logs|exec`: the last lines of a workload on a device, and a command in it, through the gateway.
 
-Each makes a request at the API server, which decides whether the caller may, and waits for what the device answers. The
-device answers only where its own settings allow it. The request is removed in any case.
+Each creates a request at the API server, which decides whether the caller may, and waits for what the device answers.
+The device answers only where its own settings allow it. The request is removed in any case.
 """
 
 from __future__ import annotations

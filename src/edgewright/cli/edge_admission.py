@@ -230,7 +230,7 @@ async def _record(client: Client, where: Place, name: str) -> EdgeDeviceSignedRe
 async def _change(
     client: Client, where: Place, name: str, spec: dict[str, Any], marks: dict[str, str | None] | None = None
 ) -> None:
-    """Changes the record of an id, or makes it."""
+    """Changes the record of an id, or creates it."""
     api = client.raw(EdgeDeviceSignedRequest.kind)
 
     async def attempt() -> None:

@@ -1,4 +1,4 @@
-"""`edgewright flash`: makes one FlashJob from flags and follows it to the proof, with a progress bar per device.
+"""`edgewright flash`: creates one FlashJob from flags and follows it to the proof, with a progress bar per device.
 
 How much of a firmware is sent comes from the flash Pods' logs, so that following costs no write. It ends with 1 where a
 device failed, and shows why.

@@ -1,7 +1,7 @@
 """`edgewright flux`: runs a command in a Flux mini-cluster, and what people do about mini-clusters afterwards.
 
-`flux run` makes a MiniCluster and follows it to its end; the rest reads, scales and deletes. Objects are printed as the
-server has them.
+`flux run` creates a MiniCluster and follows it to its end; the rest reads, scales and deletes. Objects are printed as
+the server has them.
 """
 
 from __future__ import annotations

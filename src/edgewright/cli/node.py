@@ -90,7 +90,7 @@ def node(
         Path | None,
         typer.Option(
             "--certificate",
-            help="The node's own certificate and key in one PEM file, for logs; default: one that it makes.",
+            help="The node's own certificate and key in one PEM file, for logs; default: one that it creates.",
             show_default=False,
         ),
     ] = None,

@@ -1,7 +1,7 @@
 """`edgewright rollout`: gives devices a firmware step by step, and says at any time what happens next and why.
 
 Here is what only reads: list, get, status, watch, history, why; what changes something is in `rollout_change`, and what
-makes new rollouts in `rollout_create`. Objects are printed as the server has them.
+creates new rollouts in `rollout_create`. Objects are printed as the server has them.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def asked(
 
 
 def rolled_out(where: Place, choice: rollout_questions.Choice, *, name: str = "") -> Ended:
-    """Saves the FlashJob of all devices, makes the one rollout, and follows it to its end."""
+    """Saves the FlashJob of all devices, creates the one rollout, and follows it to its end."""
     rollout_questions.save(choice.uuids, choice.job, choice.job.file)
     spec = spec_of(choice)
     base = name or rollout_flags.name_from(choice.job.firmware, choice.job.version)
@@ -144,7 +144,7 @@ def spec_of(choice: rollout_questions.Choice) -> FirmwareRolloutSpec:
 
 
 def command_of(wanted: rollout_create.Wanted, where: Place) -> str:
-    """The command without questions that makes the same rollout."""
+    """The command without questions that creates the same rollout."""
     spec = wanted.spec
     words = ["edgewright", "rollout", "create", wanted.name, "--firmware", spec.firmware, "--version", spec.version]
     words += ["--batch-size", str(spec.batch_size), "--interval", f"{spec.interval_seconds}s"]

@@ -1,7 +1,7 @@
 """`edgewright simulate edge`: agents of Linux edge devices that are not there, until it is stopped.
 
 For trying the gateway, workloads and rollouts without machines. It takes what a bundle would give a device from the
-gateway's Secrets; the EdgeDevices that it makes stay, as those of real devices would.
+gateway's Secrets; the EdgeDevices that it creates stay, as those of real devices would.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Begun:
 
 @dataclass(frozen=True, kw_only=True)
 class Stays:
-    """An object that this run makes at the server and leaves there."""
+    """An object that this run creates at the server and leaves there."""
 
     kind: Kind
     key: Key

@@ -1,6 +1,6 @@
 """`edgewright token NAME`: a token for a person, a portal or a script, with the rights of a role and an end.
 
-It makes a ServiceAccount, the roles and the bindings, and asks the API server for a token, on any Kubernetes and on
+It creates a ServiceAccount, the roles and the bindings, and asks the API server for a token, on any Kubernetes and on
 `edgewright up` alike. The token alone goes to standard output; it is kept nowhere.
 """
 
@@ -116,9 +116,9 @@ def token(
 ) -> None:
     """Make a token with the rights of a role, and print it.
 
-    viewer looks at all kinds, operator also makes and changes objects, approver looks and decides (rollouts that wait,
-    devices that ask to be let in), admin may do everything. Rights count in one namespace, and for what has none, such
-    as Devices; with -A everywhere. A second token of the same name ends none before it: --revoke ends all.
+    viewer looks at all kinds, operator also creates and changes objects, approver looks and decides (rollouts that
+    wait, devices that ask to be let in), admin may do everything. Rights count in one namespace, and for what has none,
+    such as Devices; with -A everywhere. A second token of the same name ends none before it: --revoke ends all.
     """
     where = place(kubeconfig, context, namespace)
     wanted = Wanted(name=name, namespace=where.namespace, role=role, everywhere=everywhere)

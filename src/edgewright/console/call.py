@@ -1,6 +1,6 @@
 """One request to the REST API: its operation, what it says, who sent it, and the API server as that caller.
 
-`server` makes one for each request and hands it to the operation's handler. It reads bodies within their limits and
+`server` creates one for each request and hands it to the operation's handler. It reads bodies within their limits and
 builds answers; it decides nothing about objects.
 """
 

@@ -94,7 +94,7 @@ def _unless_known(call: Call, tag: dict[str, str]) -> web.Response | None:
 
 
 async def create_object(call: Call) -> web.Response:
-    """Makes an object that is not there yet; with an Idempotency-Key the same request makes it once."""
+    """Makes an object that is not there yet; with an Idempotency-Key the same request creates it once."""
     raw = await call.body()
     key = call.request.headers.get("Idempotency-Key", "")
     kind, obj, filled = await _object(call, raw, name="", nameless=bool(key))
@@ -135,7 +135,7 @@ def repeatable(obj: RawObject, *, caller: str, key: str, body: bytes) -> RawObje
 
 
 async def apply_object(call: Call) -> web.Response:
-    """Server-side apply: makes the object where it is missing, and these fields so; to repeat it does no harm."""
+    """Server-side apply: creates the object where it is missing, and sets these fields; to repeat it does no harm."""
     raw = await call.body()
     kind, obj, filled = await _object(call, raw, name=call.part("name"))
     path = _path(call, kind)

@@ -1,6 +1,6 @@
 """The table of operations: all that the REST API can do, once.
 
-`server` makes the routes from it, `openapi` the description for programs, `hack/reference.py` the page for people.
+`server` creates the routes from it, `openapi` the description for programs, `hack/reference.py` the page for people.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _IF_NONE_MATCH: Final = Parameter(
 _IDEMPOTENCY_KEY: Final = Parameter(
     name="Idempotency-Key",
     where="header",
-    about="A word of the caller's choice for an object without a name: the same word never makes a second one.",
+    about="A word of the caller's choice for an object without a name: the same word never creates a second one.",
     schema={"type": "string", "maxLength": 255},
 )
 _ON_BEHALF_OF: Final = Parameter(

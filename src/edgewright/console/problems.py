@@ -119,7 +119,7 @@ SORTS: Final[Mapping[str, Sort]] = {
     "already-exists": Sort(
         status=409,
         title="The name is taken",
-        advice="PUT applies to an object that is there as well; POST only makes new ones.",
+        advice="PUT applies to an object that is there as well; POST only creates new ones.",
     ),
     "expired": Sort(
         status=410,

@@ -66,7 +66,7 @@ async def act(call: Call) -> web.Response:
 
 
 async def recall(call: Call) -> web.Response:
-    """Aborts it, and makes the rollout that takes devices back to what each ran before; to repeat it does no harm."""
+    """Aborts it, and creates the rollout that takes devices back to what each ran before; to repeat it does no harm."""
     key = _key(call)
     asked = await asked_for(call, "recall", await request_of(call))
     rollout = await call.client.of(FirmwareRollout).get(key)
@@ -92,7 +92,7 @@ async def recall(call: Call) -> web.Response:
 
 
 async def undo(call: Call) -> web.Response:
-    """Aborts it, and makes the rollout that brings what came before to its devices; to repeat it does no harm.
+    """Aborts it, and creates the rollout that brings what came before to its devices; to repeat it does no harm.
 
     With `dryRun` the rollout is only shown: a plan of its spec tells the numbers.
     """

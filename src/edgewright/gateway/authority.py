@@ -100,14 +100,14 @@ class Certificates:
         return dict(self._ends)
 
     async def load(self) -> ssl.SSLContext:
-        """Finds or makes everything, and gives the TLS settings of the port."""
+        """Finds or creates everything, and gives the TLS settings of the port."""
         await self._authorities()
         host = await self._host()
         await self._registration()
         return tls_of(self.authorities, host)
 
     async def renew(self, tls: ssl.SSLContext) -> None:
-        """Reads all of it again, and makes what ends soon; new connections get it at once."""
+        """Reads all of it again, and creates what ends soon; new connections get it at once."""
         before = self.authorities.trusted
         await self._authorities()
         known = self.authorities

@@ -23,7 +23,7 @@ def backup(data: Path, file: Path) -> int:
     if not source.is_file():
         raise StoreError(f"{data} is no data directory: there is no store.db in it")
     try:
-        # In a directory of its own next to the target: the copy is opened as a store, which makes files around it.
+        # In a directory of its own next to the target: the copy is opened as a store, which creates files around it.
         part = Path(tempfile.mkdtemp(prefix=f".{file.name}.", dir=file.parent))
         try:
             copy = part / "store.db"

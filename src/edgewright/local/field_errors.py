@@ -1,6 +1,6 @@
 """What can be wrong with a field, in the words that kube-apiserver has for it.
 
-Whoever validates (options, metadata, kinds, schemas) makes its causes here, so that each sentence is written once.
+Whoever validates (options, metadata, kinds, schemas) creates its causes here, so that each sentence is written once.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class Rules:
         return (("status",),) if self.status else ()
 
     def desired(self, obj: RawObject) -> RawObject:
-        """The part of an object whose change makes a new generation."""
+        """The part of an object whose change creates a new generation."""
         return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
 
     def grace_seconds(self, obj: RawObject, asked: int | None) -> int:

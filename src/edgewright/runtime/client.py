@@ -255,7 +255,7 @@ class Api(Generic[T]):
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Server-side apply: makes these fields so, and the object where it is missing; leaves other fields alone."""
+        """Server-side apply: sets these fields, and creates the object where it is missing; leaves others alone."""
         body = self._encode(obj)
         metadata = body["metadata"]
         uid = metadata.get("uid", "")

@@ -1,6 +1,6 @@
 """Credentials from a program of somebody else: the exec plugins of client.authentication.k8s.io, v1 and v1beta1.
 
-`config` makes one from a user's `exec` entry; `client` asks it for headers as it asks all `credentials`. It runs the
+`config` creates one from a user's `exec` entry; `client` asks it for headers as it asks all `credentials`. It runs the
 program when what it said last has expired or was refused, once for all that wait; it never shows what the program
 printed on its standard output, for that is a secret.
 """

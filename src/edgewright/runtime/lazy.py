@@ -1,6 +1,6 @@
 """Lets a package be the public face of its modules without importing them all.
 
-A package's `__init__` makes its `__getattr__` with it; the first use of a name imports the module that has it. It
+A package's `__init__` creates its `__getattr__` with it; the first use of a name imports the module that has it. It
 depends on nothing, so that a process that needs one small module of a room starts quickly.
 """
 

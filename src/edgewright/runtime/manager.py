@@ -1,6 +1,6 @@
 """Puts the parts together and runs them: caches, the gate, leader election, controllers, metrics and health.
 
-A program makes one Manager, asks it for caches, adds controllers and awaits `run`. The order is the same always:
+A program creates one Manager, asks it for caches, adds controllers and awaits `run`. The order is the same always:
 listen, fill the caches, become the leader, catch up with what the leader before wrote last, work; and backwards when
 asked to stop: no new passes, those under way get up to 30 seconds, the lease is given back, everything is closed. A
 leader that loses its lease stops at once with LeaseLost.

@@ -2,7 +2,7 @@
 
 `controller` calls `tend` in every pass over a settled release. An object that did not change since it was last compared
 costs nothing and wakes nobody. A foreign change is found by a dry run on the server and, where the policy is to
-correct, taken back by applying the stored manifest again; what is missing is reported, for only Helm makes objects.
+correct, taken back by applying the stored manifest again; what is missing is reported, for only Helm creates objects.
 The content of Secrets is neither watched nor compared.
 """
 

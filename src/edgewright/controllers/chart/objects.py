@@ -1,7 +1,7 @@
 """The custom resources that charts serve, and what their releases consist of: structs made when a kind is known.
 
-`controller` makes one struct per kind in the watches file, `dependents` one per kind in a release. Only the fields that
-we use are kept: a spec is the chart's values and stays as it is.
+`controller` creates one struct per kind in the watches file, `dependents` one per kind in a release. Only the fields
+that we use are kept: a spec is the chart's values and stays as it is.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class ObjectBucketClaimSpec(Struct, frozen=True, kw_only=True):
 
 
 class ObjectBucketClaim(Resource, frozen=True, kw_only=True):
-    """A bucket that is asked for; whoever provides it makes a ConfigMap and a Secret of its name."""
+    """A bucket that is asked for; whoever provides it creates a ConfigMap and a Secret of its name."""
 
     kind: ClassVar[Kind] = Kind(
         group="objectbucket.io", version="v1alpha1", kind="ObjectBucketClaim", plural="objectbucketclaims"

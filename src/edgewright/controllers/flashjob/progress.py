@@ -1,6 +1,6 @@
 """Where each device of a job stands, read from the Devices and from what is there to flash them.
 
-The loop over FlashJobs makes one survey a pass: it tells what could start (for `admission`) and what is to be shown
+The loop over FlashJobs creates one survey a pass: it tells what could start (for `admission`) and what is to be shown
 (for `status`). Nothing is remembered from pass to pass, so a wiped status changes nothing. Pure, and quick enough for
 5,000 devices several times a second.
 """

@@ -1,6 +1,6 @@
 """Which Device an Instance shows: one that is known, a new one and its name, or one that cannot be told yet.
 
-An Instance's uid is no identity: Akri makes new ones whenever a device was unavailable, and one per node. So the
+An Instance's uid is no identity: Akri creates new ones whenever a device was unavailable, and one per node. So the
 hardware's own serial counts first, then what is remembered, and the address last. Pure: `instance_loop` asks, and does
 what follows.
 """

@@ -1,6 +1,6 @@
-"""Keeps one Device for each physical device that Akri has discovered: makes it, keeps it true, marks it when stale.
+"""Keeps one Device for each physical device that Akri has discovered: creates it, keeps it true, marks it when stale.
 
-Two loops. The one for Instances finds the Device that an Instance shows, or makes it, and notes the Instance's uid on
+Two loops. The one for Instances finds the Device that an Instance shows, or creates it, and notes the Instance's uid on
 it. The one for Devices keeps each true to what its Instances show, and marks it Stale when none has for a while. The
 operator adds both with `add_inventory`, and the one of `probe_loop` where devices may be asked. Nothing here deletes a
 Device, or touches what a flash has written on it.
@@ -144,7 +144,7 @@ class Inventory:
                     yield sighting
 
     def _found(self, index: str, value: str) -> list[Device]:
-        # One that was made a moment ago may be missing: its name is taken, then, when somebody makes it again.
+        # One that was made a moment ago may be missing: its name is taken, then, when somebody creates it again.
         return self.devices.by(index, value)
 
     # --- whom a change concerns -------------------------------------------------------------------------------------

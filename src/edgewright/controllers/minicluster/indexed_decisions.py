@@ -106,7 +106,7 @@ def _service(cluster: IndexedCluster, seen: Snapshot, owner: OwnerReference) -> 
     service = seen.service
     usable = service is not None and service.spec.selector == manifests.selector(cluster) and not service.deleting
     if service is None or not usable:
-        # The answer to this says whose name it is, or makes a new one where the last is going.
+        # The answer to this says whose name it is, or creates a new one where the last is going.
         yield Create(Service.kind, manifests.headless_service(cluster, owner))
     elif all(each.uid != owner.uid for each in service.metadata.owner_references):
         yield Join(service)

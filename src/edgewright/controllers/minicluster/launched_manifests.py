@@ -1,7 +1,7 @@
 """The objects of a launched mini-cluster, as plain JSON: ConfigMap, Services, workers and launcher.
 
 `launched_decisions` compares them with what is there. Every object has the cluster's label, by which the caches find
-it, and a controlling owner, with which it goes. The certificate is in none of these: `certificate_secret` makes its
+it, and a controlling owner, with which it goes. The certificate is in none of these: `certificate_secret` creates its
 Secret. Pure.
 """
 

@@ -2,7 +2,7 @@
 
 Three loops: one for each Flux and one for each MiniCluster, which own all objects of their mini-clusters, and one for
 each FluxSetup, which only says whether it is in use. The operator adds them with `add_miniclusters`. The snapshot is
-read through ledgers, so that a cache that is behind makes nothing twice; what one pass broke off the next one finds.
+read through ledgers, so that a cache that is behind creates nothing twice; what one pass broke off the next one finds.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ class MiniClusters:
         if action.kind != Service.kind:
             await self._make(action, cluster, owner)
             return
-        # Mini-clusters that start together see no Service: the first makes it, and the others join what it made.
+        # Mini-clusters that start together see no Service: the first creates it, and the others join what it made.
         async with self._making_service:
             there = self.services.get(Key(cluster.namespace, action.body["metadata"]["name"]))
             if there is not None and _may_share(there, cluster) and not _belongs(there, owner):

@@ -1,4 +1,4 @@
-"""The loop over FirmwareRollouts: decides, makes and changes their FlashJobs, and shows how far they are.
+"""The loop over FirmwareRollouts: decides, creates and changes their FlashJobs, and shows how far they are.
 
 `operator` adds it to the manager. Devices change far more often than a rollout has to be looked at, so a pass follows
 another no sooner than a second later, and one over a large fleet later still. It writes FlashJobs when a batch opens,

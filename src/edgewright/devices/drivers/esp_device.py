@@ -38,7 +38,7 @@ class Timing:
     tries: int = 3
     """How often /info is asked before the device counts as unreachable."""
     onboard: float = 15.0
-    """One answer to /onboard: the published firmware makes its certificate when it is first asked."""
+    """One answer to /onboard: the published firmware creates its certificate when it is first asked."""
     poll: float = 0.5
     """Between two questions while the device is watched."""
     glance: float = 1.5

@@ -1,7 +1,8 @@
 """The two ways in which SMP messages reach a device here: datagrams, and a serial line that is served on TCP.
 
-Sessions with SMP devices send and receive through these; smpclient makes and reads the messages. An answer that belongs
-to an earlier request is dropped here, and so is what a console prints between messages. Nothing is sent twice here.
+Sessions with SMP devices send and receive through these; smpclient creates and reads the messages. An answer that
+belongs to an earlier request is dropped here, and so is what a console prints between messages.
+Nothing is sent twice here.
 """
 
 from __future__ import annotations

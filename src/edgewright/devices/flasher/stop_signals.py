@@ -1,6 +1,6 @@
 """Hears that the run must end: SIGTERM from Kubernetes, or Ctrl-C.
 
-The program makes a Stop before it imports anything large, so that no signal is lost while it starts: as the first
+The program creates a Stop before it imports anything large, so that no signal is lost while it starts: as the first
 process of a container it would not even be ended by one. Only the first asking counts, and it never ends the process.
 """
 

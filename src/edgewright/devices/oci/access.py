@@ -1,6 +1,6 @@
 """Who we are to a registry: the credentials of a pull secret, and the hosts that are spoken to without TLS.
 
-The flasher makes an `Access` from its environment; `repository` asks it. Pure: nothing is sent from here, and a
+The flasher creates an `Access` from its environment; `repository` asks it. Pure: nothing is sent from here, and a
 password is never shown.
 """
 

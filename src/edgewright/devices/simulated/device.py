@@ -1,6 +1,6 @@
 """One simulated ESP32: on the wire like the published firmware, with two slots, a boot loader and faults to order.
 
-`fleet` makes and starts them; nothing else here knows how many there are. It answers HTTP on an address of its own,
+`fleet` creates and starts them; nothing else here knows how many there are. It answers HTTP on an address of its own,
 dials back over TLS for its firmware, takes it only whole and sound, restarts, and writes all that into its journal.
 It never executes a byte of what it is sent.
 """

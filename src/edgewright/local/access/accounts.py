@@ -1,7 +1,7 @@
 """The tokens of ServiceAccounts: made on request, for an account, an audience and a time, maybe bound to a Pod.
 
-`serving.token_requests` makes them and `Authentication` reads them. A token is good as long as its account, and what it
-is bound to, are there with the uid that it names. Only the key is kept, in the data directory; no token is.
+`serving.token_requests` creates them and `Authentication` reads them. A token is good as long as its account, and what
+it is bound to, are there with the uid that it names. Only the key is kept, in the data directory; no token is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is asked of the API server, as authorization sees it: who, which verb, on what; and how a refusal says it.
 
-`serving.server` makes one of each request, the reviews one of what they are asked. The words of a refusal are those of
-kube-apiserver. Nothing here decides.
+`serving.server` creates one of each request, the reviews one of what they are asked. The words of a refusal are those
+of kube-apiserver. Nothing here decides.
 """
 
 from __future__ import annotations

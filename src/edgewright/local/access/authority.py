@@ -63,7 +63,7 @@ class Authority:
     """Signs for everybody who trusts `certificate`; all files are in one directory that only we can read."""
 
     def __init__(self, directory: Path, *, clock: Clock) -> None:
-        """Takes the authority in the directory, or makes both; ConfigError where what is there cannot be used."""
+        """Takes the authority in the directory, or creates both; ConfigError where what is there cannot be used."""
         self._directory = directory
         self._clock = clock
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def _signing() -> ModuleType:
         from edgewright.local.access import signing  # noqa: PLC0415 - 50 ms and 13 MB that most starts can do without
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"{error.name} is not installed, which makes the certificates: pip install 'edgewright[local]'"
+            f"{error.name} is not installed, which creates the certificates: pip install 'edgewright[local]'"
         ) from error
     return signing
 

@@ -1,6 +1,6 @@
 """The roles and bindings that every cluster has, and what an existing one lacks of them.
 
-`bootstrap` makes them when a control plane starts. The list is the real server's, without what its own controllers
+`bootstrap` creates them when a control plane starts. The list is the real server's, without what its own controllers
 need (`hack/default_roles.py` writes it).
 """
 

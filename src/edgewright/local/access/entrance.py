@@ -1,6 +1,6 @@
 """All that a control plane needs to let people, programs and its own node in, made or found in its data directory.
 
-`control_plane` makes one `Entrance` at its start, before it listens. It joins the parts of this package and decides
+`control_plane` creates one `Entrance` at its start, before it listens. It joins the parts of this package and decides
 nothing.
 """
 

@@ -48,7 +48,7 @@ class RoleRules(BuiltinRules):
         return {**obj, "rules": obj.get("rules") or None}
 
     def prepare_create(self, obj: RawObject, write: Write) -> None:
-        """Whoever makes a role must have what is in it."""
+        """Whoever creates a role must have what is in it."""
         if write.rights is not None:
             escalation.check_role(write.rights, write.caller, self.kind, obj, None)
 

@@ -57,7 +57,7 @@ class _Claims:
             return DONE
         if not claim.spec.volume_name:
             if claim.spec.storage_class_name == "":
-                return DONE  # it asks for a volume that somebody made, and makes none
+                return DONE  # it asks for a volume that somebody made, and creates none
             change = {"spec": {"volumeName": f"pvc-{claim.metadata.uid}"}}
             claim = await self._client.of(Claim).patch(key, change, resource_version=claim.metadata.resource_version)
         size = (claim.spec.resources.get("requests") or {}).get("storage", "0")

@@ -1,7 +1,7 @@
 """What every namespace has without anybody asking: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`.
 
-`add` registers a controller that makes them, makes them again when they are deleted, and puts the ConfigMap right when
-somebody changes it. It never touches a namespace that is being deleted.
+`add` registers a controller that creates them, creates them again when they are deleted, and puts the ConfigMap right
+when somebody changes it. It never touches a namespace that is being deleted.
 """
 
 from __future__ import annotations

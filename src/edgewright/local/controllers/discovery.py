@@ -1,6 +1,6 @@
 """Which kinds an API server serves: what garbage collection and the deletion of namespaces go by.
 
-`add_all` makes a `ServedKinds` and asks it; whoever has the kinds at hand (the embedded server) passes a function and
+`add_all` creates a `ServedKinds` and asks it; whoever has the kinds at hand (the embedded server) passes a function and
 calls `changed`, on any other server they are read by discovery, again after every change of a definition. A kind that
 cannot be listed, watched and deleted is left out.
 """

@@ -271,7 +271,7 @@ def _new(
 
 
 def _names(service: Service) -> Iterable[str]:
-    """Names that look generated and are the same each time, so that a pass that is repeated makes nothing twice."""
+    """Names that look generated and are the same each time, so that a pass that is repeated creates nothing twice."""
     number = 0
     while True:
         digest = hashlib.sha256(f"{service.metadata.uid} {number}".encode()).digest()

@@ -95,7 +95,7 @@ class DefinitionRules(BuiltinRules):
         return [f"unrecognized format {quote(name)}" for name in _unknown_formats(obj) if name not in known]
 
     def desired(self, obj: RawObject) -> RawObject:
-        """The spec alone makes generations."""
+        """The spec alone creates generations."""
         return {"spec": obj.get("spec")}
 
     def held(self, obj: RawObject) -> bool:

@@ -1,6 +1,6 @@
 """The schema of a custom kind as OpenAPI publishes it: the author's, with what every Kubernetes object has added.
 
-`kinds` makes it once for each version; discovery by OpenAPI, `kubectl explain`, patches and apply read it. The schema
+`kinds` creates it once for each version; discovery by OpenAPI, `kubectl explain`, patches and apply read it. The schema
 of the definition itself is never changed.
 """
 

@@ -84,7 +84,7 @@ def claim_names(namespace: str, volumes: Iterable[RawObject]) -> set[tuple[str, 
 def shared_user(claims: Set[tuple[str, str]], others: Iterable[tuple[int, Set[tuple[str, str]]]]) -> int:
     """The user of the first other Pod that has one of these claims, of users and claims; 0 where there is none.
 
-    For claims whose folders are not made yet: whoever makes them, all their Pods must be able to write there.
+    For claims whose folders are not made yet: whoever creates them, all their Pods must be able to write there.
     """
     return next((user for user, theirs in others if user and claims & theirs), 0)
 

@@ -2,9 +2,9 @@
 
 The node starts it as `python -I -S shim.py FOLDER` and may die, restart or be replaced meanwhile: all that matters is
 in the folder. `order.json` says what to run; `state.json` is made once, before the program is let go, and names both
-processes by pid and start time, so whoever makes it first (the node makes one to call an order off) decides whether it
-runs at all; `exit.json` tells the end; `log` holds the output as the container runtimes of Kubernetes write it. It uses
-the standard library only and little of it, because there is one for every container. SIGTERM is passed on to the
+processes by pid and start time, so whoever creates it first (the node creates one to call an order off) decides whether
+it runs at all; `exit.json` tells the end; `log` holds the output as the container runtimes of Kubernetes write it. It
+uses the standard library only and little of it, because there is one for every container. SIGTERM is passed on to the
 program, SIGUSR1 kills all that it started. Its child is the program, or where the container has processes of its own
 their init, which starts the program and tells how that ended. Where the order says so the shim is asked before the
 program binds an address (`bind_supervisor`).

@@ -1,6 +1,6 @@
 """The volumes of a Pod as folders, and where its containers see them.
 
-`container_start` makes them before the first container and renews them from time to time; `mountspace` puts them in
+`container_start` creates them before the first container and renews them from time to time; `mountspace` puts them in
 place. The files of a ConfigMap or Secret are changed as the kubelet changes them: a new folder next to the old one,
 then one link that is replaced, so that a program sees all of the old content or all of the new.
 """

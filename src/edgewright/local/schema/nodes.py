@@ -1,6 +1,6 @@
 """A schema as a tree of places that is read once and walked for every object.
 
-`compile` makes the root, and pruning, defaulting, validation and rules all walk the same tree. Places are made when
+`compile` creates the root, and pruning, defaulting, validation and rules all walk the same tree. Places are made when
 they are first reached and references are followed then, so that types that contain themselves cost nothing before.
 """
 

@@ -1,7 +1,7 @@
 """The sentences in which the real server says what is wrong with a field.
 
-Everything in this package that finds a fault makes its `Cause` here, so that reasons and wording are in one place. What
-is wrong is decided by the callers.
+Everything in this package that finds a fault creates its `Cause` here, so that reasons and wording are in one place.
+What is wrong is decided by the callers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The whole way of a request: who asks, for what, is it served, what is done, how is it answered.
 
-`control_plane` makes one `Server` and opens its port. Each step is a module next to this one; a refusal of any of them
-becomes a Status here. What the documents (discovery, OpenAPI) say is kept until the kinds change.
+`control_plane` creates one `Server` and opens its port. Each step is a module next to this one; a refusal of any of
+them becomes a Status here. What the documents (discovery, OpenAPI) say is kept until the kinds change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A write as it was asked for, and its body as an object of its kind; what does not fit is refused here.
 
-`server` makes an `Asked` of a request and `writes` does it. The words of each refusal are the real server's; nothing is
-read from the store or written.
+`server` creates an `Asked` of a request and `writes` does it. The words of each refusal are the real server's; nothing
+is read from the store or written.
 """
 
 from __future__ import annotations

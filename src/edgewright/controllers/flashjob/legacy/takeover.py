@@ -1,6 +1,6 @@
 """Takes over from the original operator: finds what it left, waits for what still runs, and then clears it away.
 
-`operator` makes one and gives it to both loops, which know it as a `predecessor.Predecessor`. A Pod of the original
+`operator` creates one and gives it to both loops, which know it as a `predecessor.Predecessor`. A Pod of the original
 that runs is never ended before its time is over, and nobody else has its device until then; the device is then claimed
 to be checked before its leftovers go.
 """
@@ -56,7 +56,7 @@ class Takeover:
         self._timing = context.settings.timing
         self._original = original or Original(context.client, context.clock, every=self._timing.original_every)
         self._clean: set[str] = set()
-        """The uids of the jobs that nothing was found for: we are the only one who makes anything from then on."""
+        """The uids of the jobs that nothing was found for: we are the only one who creates anything from then on."""
         self._found: dict[str, tuple[FlashJob, Leftovers]] = {}
         """What was found at the last look, by the uid of its job."""
         self._seen = 0

@@ -1,6 +1,6 @@
 """What the original operator's Pods and Services mean for each device of a job, as the general code knows it.
 
-`takeover` makes them once a pass; `progress` and `claims` read them. Pure.
+`takeover` creates them once a pass; `progress` and `claims` read them. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Carries out what `rollouts` decides for each Deployment: makes, scales and removes its ReplicaSets, and says how far.
+"""Carries out what `rollouts` decides for each Deployment: creates, scales and removes its ReplicaSets, and reports.
 
 ReplicaSets that match its selector and belong to nobody are adopted.
 """

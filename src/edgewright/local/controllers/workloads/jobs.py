@@ -1,4 +1,4 @@
-"""Runs Jobs: makes their Pods, counts how they end, tries again, gives up, and removes Jobs that are over for long.
+"""Runs Jobs: creates their Pods, counts how they end, tries again, gives up, and removes Jobs that are over for long.
 
 `job_review` says how a Job stands, `missing` and `surplus` which Pods it wants. A Pod
 is counted in two steps with its finalizer between them, so that none is forgotten or counted twice, whenever we die.

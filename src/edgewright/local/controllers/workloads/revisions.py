@@ -1,6 +1,6 @@
 """The templates that a StatefulSet or a DaemonSet had, each kept as a ControllerRevision that belongs to it.
 
-The controllers of both ask `History` which revision is the one of the template as it is. It makes that revision where
+The controllers of both ask `History` which revision is the one of the template as it is. It creates that revision where
 it is missing, gives it a new number when a template comes back, and removes old ones.
 """
 

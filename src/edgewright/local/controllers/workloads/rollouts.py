@@ -107,7 +107,7 @@ class _Rollout:
         return self._finished()
 
     def recreated(self, *, old_pods: bool) -> Plan:
-        """The next step of an update that ends all old Pods before it makes new ones."""
+        """The next step of an update that ends all old Pods before it creates new ones."""
         for each in self.active_old:
             self._scale(each, 0)
         if self._is_scaling() or old_pods or any(each.status.replicas for each in self.old):
