@@ -51,7 +51,7 @@ R = TypeVar("R", bound=Resource)
 SCALE = 0.03
 """How fast devices and flashers live."""
 DIALS = 80
-"""How often a device dials: a node that has much to do does not create a Pod's address known faster than it can."""
+"""How often a device dials: a node that has much to do does not make a Pod's address known faster than it can."""
 FLASHER = f"env EDGEWRIGHT_TIME_SCALE={SCALE} {sys.executable} -m edgewright.devices.flasher"
 LIAR, FOREIGN = "example/liar", "example/ota-agent"
 """Flashers of others: one that does nothing and says that all is well, and one that works."""
