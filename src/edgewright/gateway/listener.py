@@ -13,7 +13,6 @@ import socket
 import ssl
 from asyncio import sslproto
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from aiohttp import web
@@ -21,7 +20,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from edgewright.gateway.settings import Limits
 from edgewright.runtime.health import ListenError
-from edgewright.runtime.sockets import accept, cut
+from edgewright.runtime.sockets import abort, accept, cut
 
 _STOP_SECONDS: Final = 2.0
 _BACKLOG: Final = 1024
@@ -77,8 +76,7 @@ class Listener:
         await self._http.shutdown(_STOP_SECONDS)
         for transport in transports:
             if transport is not None:
-                with suppress(AttributeError):  # Python 3.11.2, where its TLS is over already
-                    transport.abort()
+                abort(transport)
         await asyncio.sleep(0)  # the transports close their sockets in the next round of the loop
 
 
@@ -109,7 +107,7 @@ async def listen(handle: Handle, *, host: str, port: int, tls: ssl.SSLContext, l
 
         def cut() -> None:
             if not made.asked and made.transport is not None:
-                made.transport.abort()
+                abort(made.transport)
 
         loop.call_later(limits.first_request_seconds, cut)
         return made

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -159,10 +160,10 @@ class ExecPlugin:
                 stderr=None if interactive else PIPE,  # the plugin's questions must reach the terminal
                 start_new_session=not interactive,
             )
-        except FileNotFoundError as error:
-            hint = f": {' '.join(entry.install_hint.split())}" if entry.install_hint else ""
-            raise self._error(f"was not found{hint}") from error
         except (OSError, ValueError) as error:
+            if isinstance(error, FileNotFoundError) or (isinstance(error, PermissionError) and self._is_nowhere()):
+                hint = f": {' '.join(entry.install_hint.split())}" if entry.install_hint else ""
+                raise self._error(f"was not found{hint}") from error
             raise self._error(f"cannot be started: {getattr(error, 'strerror', None) or 'bad argument'}") from error
         try:
             async with self._clock.timeout(timeout):
@@ -176,6 +177,12 @@ class ExecPlugin:
         if process.returncode:
             raise self._error(f"failed with exit code {process.returncode}", complaints)
         return output
+
+    def _is_nowhere(self) -> bool:
+        """Whether no folder of the PATH has the command: one that may not be entered is no reason to say otherwise."""
+        command = self._entry.command
+        path = {**self._environ, **self._entry.env}.get("PATH", os.defpath)
+        return "/" not in command and shutil.which(command, path=path) is None
 
     def _read(self, output: bytes) -> _Status:
         entry = self._entry

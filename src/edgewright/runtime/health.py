@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, overload
 from edgewright.runtime import logs
 from edgewright.runtime.metrics import CONTENT_TYPE, Metrics
 from edgewright.runtime.redaction import mask
+from edgewright.runtime.sockets import abort
 
 if TYPE_CHECKING:  # imported where pages are made: a command that serves none starts in half the time
     import ssl
@@ -152,7 +153,7 @@ class Listener:
         await self._runner.cleanup()
         for transport in transports:
             if transport is not None:
-                transport.abort()
+                abort(transport)
         await asyncio.sleep(0)  # the transports close their sockets in the next round of the loop
 
 
@@ -288,7 +289,7 @@ def _connections(runner: web.AppRunner, limits: Limits) -> Callable[[], asyncio.
 
         def cut() -> None:
             if protocol.transport is not None:
-                protocol.transport.abort()
+                abort(protocol.transport)
 
         loop.call_later(limits.seconds, cut)
         return protocol

@@ -56,3 +56,9 @@ def cut(taken: socket.socket) -> None:
     """Ends a connection for both sides; whoever reads from it, such as a handshake, is told so and closes it."""
     with suppress(OSError):  # it is over already
         taken.shutdown(socket.SHUT_RDWR)
+
+
+def abort(transport: asyncio.WriteTransport) -> None:
+    """Ends a connection of asyncio at once, also one that is over already."""
+    with suppress(AttributeError):  # Python 3.11.2, where TLS was closed twice
+        transport.abort()

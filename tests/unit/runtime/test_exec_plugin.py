@@ -273,6 +273,15 @@ async def test_a_plugin_that_is_not_there_shows_how_to_install_it(plugin: Plugin
     )
 
 
+async def test_a_plugin_that_no_folder_of_the_path_has_though_one_may_not_be_entered(
+    plugin: Plugin, tmp_path: Path
+) -> None:
+    (tmp_path / "no-such-plugin").write_text("not a program")  # the system says the same of a folder of somebody else
+    credentials = plugin.credentials(command="no-such-plugin", env={"PATH": str(tmp_path)})
+    with pytest.raises(CredentialsError, match=r"the command no-such-plugin was not found$"):
+        await credentials.headers()
+
+
 async def test_a_plugin_that_cannot_be_started(plugin: Plugin) -> None:
     plugin.command.chmod(0o600)
     with pytest.raises(CredentialsError, match=r"cannot be started: Permission denied$"):
