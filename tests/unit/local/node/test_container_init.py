@@ -115,9 +115,9 @@ def members(table: Path) -> list[int]:
 
 @own_processes
 def test_what_a_program_leaves_behind_is_reaped_while_it_runs_and_ended_with_it(tmp_path: Path) -> None:
-    orphan = "(sh -c 'sleep 0.05' &); (setsid sleep 600 &)"
-    waiting = "while [ $(ls -d /proc/[0-9]* | wc -l) -gt 5 ]; do sleep 0.05; done"  # init, sh, sleep 600, ls, wc
-    end = ended(tmp_path, start(tmp_path, f"{orphan}; {waiting}; kill -9 $$"))
+    orphans = "orphan=$(sleep 0.05 >/dev/null & echo $!); (setsid sleep 600 &)"
+    waiting = "while [ -e /proc/$orphan ]; do sleep 0.05; done"  # one that ended is there until it is reaped
+    end = ended(tmp_path, start(tmp_path, f"{orphans}; {waiting}; kill -9 $$"))
     assert (end["code"], end["signal"]) == (137, 9)
 
 
