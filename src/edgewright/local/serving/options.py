@@ -149,7 +149,7 @@ def write_options(query: Query, *, kind: str, apply: bool = False, patch: bool =
 def delete_options(query: Query, body: Any) -> DeleteOptions:
     """The options of a deletion, from its body where it has one, else from the query."""
     given: RawObject = body if body is not None else _from_query(query)
-    given = _understood(given)
+    given = _decoded(given)
     preconditions = given.get("preconditions") or {}
     policy = given.get("propagationPolicy")
     orphan = given.get("orphanDependents")
@@ -188,7 +188,7 @@ def _from_query(query: Query) -> RawObject:
     return given
 
 
-def _understood(given: Any) -> RawObject:
+def _decoded(given: Any) -> RawObject:
     """The body of a deletion, whose kind and fields must be known."""
     if given is None:
         return {}

@@ -38,7 +38,7 @@ def media_type(header: str, served: Served) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Patch:
-    """A patch that was understood."""
+    """A patch, decoded."""
 
     make: Callable[[RawObject], RawObject]
     """What it does to an object."""
