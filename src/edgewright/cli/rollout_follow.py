@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TextIO
 
 from edgewright.api.firmwarerollout import ROLLOUT_UID_LABEL, FirmwareRollout
@@ -17,6 +17,7 @@ from edgewright.api.fleet import FLEET, Fleet
 from edgewright.cli import rollout_text, terminal
 from edgewright.cli.cluster import Place, missing
 from edgewright.cli.failure import Failed, TimeIsUp
+from edgewright.controllers.rollout.changes import has_ended
 from edgewright.runtime import spans
 from edgewright.runtime.cache import Cache
 from edgewright.runtime.client import Client
@@ -26,6 +27,8 @@ from edgewright.runtime.objects import Key
 
 UNSEEN: Final = 20.0
 """After so many seconds it is said that nobody has looked at a rollout."""
+LATE: Final = 5.0
+"""So many seconds FlashJobs get to tell of devices that the rollout knows to be done: it reads the devices itself."""
 Show = Callable[[FirmwareRollout, list[FlashJob]], None]
 
 
@@ -111,12 +114,29 @@ async def follow(
                 last = now
                 show(now, sorted(jobs, key=lambda each: each.metadata.name))
                 if until(now):
+                    if has_ended(now) and not _all_told(jobs):
+                        await _told_late(jobs, changed)
+                        show(now, sorted(jobs, key=lambda each: each.metadata.name))
                     return now
                 if now.status.phase or not await _unseen(changed):
                     await changed.wait()
     except TimeoutError:
         where_now = rollout_text.headline(last)
         raise TimeIsUp(f"rollout {name} is not there yet after {spans.span(limit or 0)}: {where_now}") from None
+
+
+def _all_told(jobs: Iterable[FlashJob]) -> bool:
+    """Whether each job has told of its end, unless it is kept from it."""
+    return all(job.status.completion_time is not None or job.spec.paused for job in jobs)
+
+
+async def _told_late(jobs: Iterable[FlashJob], changed: asyncio.Event) -> None:
+    """Waits for the jobs to tell of their end; not for long, for one that goes on is none of this."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LATE):
+            while not _all_told(jobs):
+                changed.clear()
+                await changed.wait()
 
 
 async def _unseen(changed: asyncio.Event) -> bool:

@@ -71,11 +71,12 @@ def add_job(plane: Plane, rollout: FirmwareRollout, number: int, **more: Any) ->
     )
     plane.do(lambda client: client.of(FlashJob).create(job))
     if more:
-        plane.do(
-            lambda client: client.of(FlashJob).patch(
-                Key("default", job.metadata.name), {"status": more}, subresource="status"
-            )
-        )
+        tell_job(plane, job.metadata.name, more)
+
+
+def tell_job(plane: Plane, name: str, status: dict[str, Any]) -> None:
+    key = Key("default", name)
+    plane.do(lambda client: client.of(FlashJob).patch(key, {"status": status}, subresource="status"))
 
 
 def test_create_writes_every_flag_into_the_spec_and_says_how_to_follow_it(
@@ -304,14 +305,18 @@ def test_status_waits_for_what_it_is_told_to(capsys: Capture, plane: Plane, name
 
 def after_the_first_look(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
     """Has something changed once the command has shown the rollout for the first time."""
+    after_each_look(monkeypatch, change)
+
+
+def after_each_look(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:
+    """Has something changed whenever the command has shown the rollout, as long as there is something to change."""
     show = rollout_follow.Display.show
-    looks: list[object] = []
+    left = list(changes)
 
     def looking(self: rollout_follow.Display, rollout: FirmwareRollout, jobs: list[FlashJob]) -> None:
         show(self, rollout, jobs)
-        looks.append(rollout)
-        if len(looks) == 1:
-            change()
+        if left:
+            left.pop(0)()
 
     monkeypatch.setattr(rollout_follow.Display, "show", looking)
 
@@ -326,14 +331,21 @@ def test_watch_prints_a_dated_line_per_change_into_a_pipe_and_ends_with_the_roll
     create(capsys, plane, name)
     rollout = tell(plane, name, phase="Progressing", progress="0/1")
     add_job(plane, rollout, 1, devices=[{"uuid": "d1", "device": "d1", "state": "Flashing"}])
+    ended = {"completionTime": "2026-01-02T03:04:05Z", "devices": [{"uuid": "d1", "device": "d1", "state": "Done"}]}
 
-    after_the_first_look(monkeypatch, lambda: tell(plane, name, phase="Completed", progress="1/1"))
+    # The rollout looks at the devices itself: their FlashJob may tell of them later.
+    after_each_look(
+        monkeypatch,
+        lambda: tell(plane, name, phase="Completed", progress="1/1"),
+        lambda: tell_job(plane, f"{name}-1", ended),
+    )
     done = typed(capsys, "rollout", "watch", name, "--timeout", "60s", plane=plane)
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0].endswith(f" rollout {name}: Progressing, 0/1 done")
     assert any(line.endswith(" device d1: Flashing") for line in lines)
-    assert lines[-1].endswith(f" rollout {name}: Completed, 1/1 done")
+    assert any(line.endswith(f" rollout {name}: Completed, 1/1 done") for line in lines)
+    assert " device d1: Done" in lines[-1]
     datetime.fromisoformat(lines[0].split()[0])
 
 
