@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from edgewright.local.node.folders import Attempt, PodRecord
 from edgewright.local.node.pods import Pod
@@ -42,7 +42,7 @@ class _Followed:
     started: bool = True
     ready: bool = True
     failing: bool = False
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
 
 
 class Probes:
@@ -63,6 +63,8 @@ class Probes:
         self._unhealthy = unhealthy
         self._scale = scale
         self._followed: dict[tuple[str, str], _Followed] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Also those that were called off and are not over yet: a command that they run has to be ended."""
 
     def follow(self, pod: Pod, record: PodRecord, attempts: Mapping[str, Sequence[Attempt]]) -> None:
         """Begins to ask the containers that run, and stops asking those that do not."""
@@ -84,10 +86,9 @@ class Probes:
 
     async def close(self) -> None:
         """Stops asking altogether."""
-        tasks = [task for followed in self._followed.values() for task in followed.tasks]
         for place in list(self._followed):
             self._end(*place)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def started(self, uid: str) -> dict[str, bool]:
         """Which containers with a startup probe have passed it."""
@@ -108,10 +109,13 @@ class Probes:
         )
         if declared:
             work = self._probe_all(ProbeTarget(pod, record, container, attempt), followed)
-            followed.tasks.append(asyncio.create_task(work, name=f"probes of {pod.key} {container['name']}"))
+            followed.task = asyncio.create_task(work, name=f"probes of {pod.key} {container['name']}")
+            self._tasks.add(followed.task)
+            followed.task.add_done_callback(self._tasks.discard)
 
     def _end(self, uid: str, name: str) -> None:
-        for task in self._followed.pop((uid, name)).tasks:
+        task = self._followed.pop((uid, name)).task
+        if task is not None:
             task.cancel()
 
     async def _probe_all(self, asked: ProbeTarget, followed: _Followed) -> None:

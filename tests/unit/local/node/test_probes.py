@@ -137,6 +137,30 @@ async def test_a_container_that_ended_is_not_asked_any_more() -> None:
         assert here.probes.started("u") == {}
 
 
+async def test_who_was_asked_last_is_waited_for_though_its_container_ended_before() -> None:
+    asked, ended, done = asyncio.Event(), asyncio.Event(), []
+
+    async def ask(*_: object) -> str | None:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ended.wait()  # as long as it takes to end a command next to the program
+            done.append(True)
+        return None
+
+    probes = Probes(ask, clock=VirtualClock(), changed=lambda _: None, unhealthy=lambda *_: None)
+    probes.follow(probed(readiness={}), RECORD, {"main": [ran()]})
+    await asked.wait()
+    probes.drop("u")
+    closing = asyncio.create_task(probes.close())
+    await asyncio.wait([closing], timeout=0.05)
+    early = closing.done()
+    ended.set()
+    await closing
+    assert (early, done) == (False, [True])
+
+
 def test_a_port_by_number_or_name() -> None:
     container = {"ports": [{"name": "web", "containerPort": 80}]}
     assert port_of(container, 8080) == 8080
