@@ -149,9 +149,11 @@ async def test_who_was_asked_last_is_waited_for_though_its_container_ended_befor
             done.append(True)
         return None
 
-    probes = Probes(ask, clock=VirtualClock(), changed=lambda _: None, unhealthy=lambda *_: None)
+    clock = VirtualClock()
+    probes = Probes(ask, clock=clock, changed=lambda _: None, unhealthy=lambda *_: None)
     probes.follow(probed(readiness={}), RECORD, {"main": [ran()]})
-    await asked.wait()
+    await clock.advance(0)
+    assert asked.is_set()
     probes.drop("u")
     closing = asyncio.create_task(probes.close())
     await asyncio.wait([closing], timeout=0.05)
