@@ -1,4 +1,4 @@
-"""The chart of the offline bundle on the real node: installed with Helm, its gateway, and its hook that refuses to go."""
+"""The chart of the offline bundle on the real node: installed with Helm, its gateway, its hook that refuses to go."""
 
 from __future__ import annotations
 
