@@ -136,15 +136,17 @@ async def test_a_revocation_counts_within_5_seconds_at_every_replica_also_for_wh
         async with revoking(stage, written) as times:
             await stage.client.raw(EdgeDeviceSignedRequest.kind).create(record)
             acknowledged = time.monotonic()
-        assert max(times) - acknowledged <= LIMIT, [each - acknowledged for each in times]
+        print("refused after", [round(each - acknowledged, 3) for each in times])
+        assert max(times) - acknowledged <= LIMIT
         # The command's write is acknowledged a moment before the command ends.
         async with revoking(stage, by_command) as times:
             code, said = await typed(api_server.kubeconfig, namespace, "revoke", by_command.name)
             ended = time.monotonic()
         assert (code, "are void" in said) == (0, True)
-        assert max(times) - ended <= LIMIT, [each - ended for each in times]
+        print("refused after", [round(each - ended, 3) for each in times])
+        assert max(times) - ended <= LIMIT
         for replica in stage.replicas:
             for device in stage.devices:
                 device.port = replica.port
-                assert (await device.register_again()).code == 403
+                assert (await device.post("registration", device.registration())).code == 403
                 assert (await device.control()).code == 403
