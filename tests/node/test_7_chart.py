@@ -76,7 +76,7 @@ class Agents:
     def __init__(self, cluster: RealCluster, address: str) -> None:
         file = cluster.kubeconfig_for("site", ["system:masters"], server=f"https://{LAN_ADDRESS}:{cluster.port}")
         command = [sys.executable, "-m", "edgewright", "simulate", "edge", "--agents", str(AGENTS)]
-        options = ["--server", address, "--kubeconfig", file, "--namespace", SYSTEM]
+        options = ["--server", address, "--kubeconfig", str(file), "--namespace", SYSTEM]
         self.process = Process(
             "agents",
             ["/usr/bin/nsenter", f"--net=/run/netns/{DEVICES}", *command, *options],
