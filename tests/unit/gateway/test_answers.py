@@ -35,7 +35,7 @@ from tests.unit.gateway.test_certificate_matrix import signed
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 POSTED = [each for each in QUESTIONS if each.method == "POST"]
 SECOND = 1.0
-ATTEMPTS = 3
+ATTEMPTS = 10
 SMALL = Limits(body_bytes=20_000, line_bytes=2000, header_bytes=2000, headers=30)
 
 
