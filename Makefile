@@ -237,6 +237,7 @@ edge: .venv/.verify.stamp kubernetes ## Run the tests with edge devices and cont
 	$(call debian_package,iptables,iptables)
 	$(call debian_package,prometheus,prometheus)
 	$(call debian_package,openssl,openssl)
+	$(call debian_package,ostree,ostree)
 	$(call pytest_suite,edge)
 
 .PHONY: browser

@@ -224,6 +224,11 @@ class Proxy:
     async def _close(self) -> None:
         await self._refuse()
         await self._cut()
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for each in others:  # connections that were taken in the last moment
+                each.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)  # the transports close their sockets in the next round of the loop
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

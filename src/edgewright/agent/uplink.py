@@ -36,6 +36,8 @@ from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.tls import ClientTls, Pem, PemFile
 
 TIMEOUT: Final = 30.0
+# The gateway answers within a second, as published agents demand, unless somebody says that they would wait longer.
+_PATIENT: Final = {"Prefer": "wait=10"}
 _MAX_RETRY_AFTER: Final = 3600.0
 
 
@@ -109,7 +111,7 @@ class Uplink:
 
     async def command(self) -> tuple[Reply, CommandContent | None]:
         """Asks for a command; None where there is none."""
-        reply = _reply(await self._exchange("GET", f"{self._control}/in"), Message)
+        reply = _reply(await self._exchange("GET", f"{self._control}/in", headers=_PATIENT), Message)
         if reply.status != 200 or not reply.content:
             return reply, None
         try:
@@ -201,7 +203,7 @@ class Uplink:
     def _request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
         lines = {"Host": self._settings.server, "User-Agent": f"edgewright-agent/{__version__}", **headers}
         if body is not None:
-            lines |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+            lines |= {"Content-Type": "application/json", "Content-Length": str(len(body)), **_PATIENT}
         head = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in lines.items()), "", ""]
         return "\r\n".join(head).encode("latin-1") + (body or b"")
 

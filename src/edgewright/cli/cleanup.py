@@ -72,12 +72,19 @@ async def _free(loaded: config.Config, lease_name: str) -> None:
 
 
 async def left(client: Client) -> list[str]:
-    """What there is of our kinds, in words. A Device counts while a job has it: others come and go with discovery."""
+    """What there is of our kinds, in words.
+
+    A Device counts while a job has it: others come and go with discovery. Heartbeats are what gateways write of
+    themselves, and nobody's.
+    """
     from edgewright.api.capabilities import CAPABILITIES, kinds_of  # noqa: PLC0415 - other commands need none of it
     from edgewright.api.device import Device  # noqa: PLC0415
+    from edgewright.api.edgeheartbeatshard import EdgeHeartbeatShard  # noqa: PLC0415
 
     found = []
     for kind in kinds_of(CAPABILITIES):
+        if kind is EdgeHeartbeatShard:
+            continue
         try:
             if kind is Device:
                 claimed = len(await claimed_devices(client))

@@ -66,6 +66,9 @@ class Access:
                 await self._apis[name].write_status(request, AccessStatus(phase=TAKEN))
             except (Conflict, NotFound):
                 continue  # another replica was faster, or nobody waits any more
+            except BaseException:
+                self._taken.discard(request.metadata.uid)  # it is not the device's yet: the next question takes it
+                raise
             self._tell(device, request)
             return CommandContent(command=name, arguments=arguments_of(request))
         return None

@@ -7,6 +7,7 @@ counts at every replica as soon as its watch brings it. It writes nothing but th
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -32,9 +33,10 @@ NAME_LENGTH: Final = 32
 class Refused(Exception):
     """The answer is no: a code, and a sentence for whoever set up the device."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.headers = dict(headers or {})
 
 
 class Admission:
@@ -51,6 +53,8 @@ class Admission:
         self._devices.add_index(_CAME_WITH, _came_with)
         self._came: dict[str, deque[float]] = {}
         self._revoked: dict[str, datetime] = {}
+        self.revoked: Callable[[str], None] = lambda _: None
+        """Called with a name whose certificates have become void."""
         self._requests.subscribe(self._changed)
 
     def record(self, device: str) -> EdgeDeviceSignedRequest | None:
@@ -95,6 +99,7 @@ class Admission:
             self._revoked.pop(name, None)
         else:
             self._revoked[name] = found.spec.revoked_before
+            self.revoked(name)
 
     async def bury(self, device: EdgeDevice) -> None:
         """Records that a device was told to go, before its EdgeDevice does."""

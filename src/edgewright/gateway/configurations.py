@@ -61,12 +61,17 @@ class SourceReader:
         reading = self._reading.get(place)
         if reading is None:
             reading = self._reading[place] = asyncio.create_task(self._get(namespace, source))
-            reading.add_done_callback(lambda _: self._reading.pop(place, None))
+            reading.add_done_callback(lambda done: self._ended(place, done))
         found = await asyncio.shield(reading)  # many devices may wait for it, and one of them may hang up
         if len(self._read) > _MAX_KEPT:
             self._read.clear()
         self._read[place] = (self._clock.elapsed(), found)
         return found
+
+    def _ended(self, place: tuple[str, Source], reading: asyncio.Task[Secret | ConfigMap | None]) -> None:
+        self._reading.pop(place, None)
+        if not reading.cancelled():
+            reading.exception()  # looked at also where nobody has waited so long: asyncio would complain
 
     async def _get(self, namespace: str, source: Source) -> Secret | ConfigMap | None:
         key = Key(namespace, source.name)
@@ -165,12 +170,19 @@ class Configurations:
         return ready.revisions if ready.version == version else None
 
     async def news(
-        self, key: Key, known: str, *, seconds: float, heeds: bool = False
+        self,
+        key: Key,
+        known: str,
+        *,
+        seconds: float,
+        heeds: bool = False,
+        ends: Callable[[], bool] = lambda: False,
     ) -> tuple[EdgeDevice | None, Ready | None]:
         """The configuration of a device as soon as its version is not the known one, or as it is after a while.
 
         `heeds` says that its agent asks for commands after each answer: then one ends the wait. A device that is being
-        deleted does not wait either: it is let go once it has answered to that.
+        deleted does not wait either: it is let go once it has answered to that. `ends` is asked whenever something
+        may have changed: whether the answer would be no by now.
         """
         deadline = self._clock.elapsed() + seconds
         while True:
@@ -183,7 +195,9 @@ class Configurations:
                     return None, None
                 ready = await self.of(device)
                 left = deadline - self._clock.elapsed()
-                if ready.version != known or left <= 0 or _is_let_go(device, heeds) or (heeds and self.interrupts(key)):
+                if ready.version != known or left <= 0 or ends():
+                    return device, ready
+                if _is_let_go(device, heeds) or (heeds and self.interrupts(key)):
                     return device, ready
                 until = self._kept[key].until - self._clock.elapsed() if key in self._kept else left
                 with suppress(TimeoutError):

@@ -55,6 +55,18 @@ class Connection(RequestHandler):
             self._certificate = None if tls is None else tls.getpeercert(binary_form=True)
         return self._certificate
 
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what is not HTTP, or too much of it: without aiohttp's text, which agents could not read."""
+        answer = web.Response(status=super().handle_error(request, status, exc, message).status)
+        answer.force_close()
+        return answer
+
 
 class Listener:
     """An open port; `close` it."""

@@ -11,15 +11,13 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
 from random import getrandbits
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from edgewright.api.edge_protocol import (
-    PREFIX,
     Command,
     CommandContent,
     Directive,
@@ -45,35 +43,20 @@ from edgewright.gateway.listener import Connection
 from edgewright.gateway.metrics import GatewayMetrics
 from edgewright.gateway.outcome import configured
 from edgewright.gateway.registration import Registration
+from edgewright.gateway.routes import DIRECTIVES, content_of, is_published, message_in, route_of, wait_of
 from edgewright.gateway.settings import GatewaySettings
 from edgewright.runtime import logs
 from edgewright.runtime.clock import Clock
-from edgewright.runtime.errors import KubernetesError
+from edgewright.runtime.errors import KubernetesError, Unreachable
 from edgewright.runtime.events import Recorder
 from edgewright.runtime.objects import Key
-
-T = TypeVar("T")
 
 _log = logs.get("gateway.server")
 
 _JSON: Final = "application/json"
-_MAX_DIGITS: Final = 6
-_MAX_ROUTES: Final = 65_536
 _MAX_SHOWN: Final = 50_000
 # What is shown on EdgeDevices may wait; the connections to the API server are for what agents wait for.
 _WRITERS: Final = 4
-_TYPES: Final = frozenset(each.value for each in MessageType)
-_OPERATIONS: Final = {
-    Directive.ENROLMENT.value: Operation.ENROL,
-    Directive.REGISTRATION.value: Operation.REGISTER,
-    Directive.HEARTBEAT.value: Operation.HEARTBEAT,
-}
-_METHODS: Final = {
-    ("data", "in"): ("GET", Operation.READ_DATA),
-    ("data", "out"): ("POST", Operation.OTHER),
-    ("control", "in"): ("GET", Operation.READ_CONTROL),
-    ("control", "out"): ("POST", Operation.WRITE_CONTROL),
-}
 
 
 @dataclass(frozen=True)
@@ -95,45 +78,6 @@ class Asked:
     """Whether it is an agent of the published kind, by what it says of itself."""
     ours: bool = False
     """Whether it is our own agent, by what it says of itself."""
-
-
-@dataclass(frozen=True)
-class Route:
-    """A request that is one of ours: `data` or `control`, `in` or `out`, of one device."""
-
-    device: str
-    operation: Operation
-
-
-@lru_cache(maxsize=_MAX_ROUTES)
-def route_of(method: str, path: str) -> Route:
-    """What a request asks for; Refused where there is no such path or method."""
-    parts = [each for each in path.split("/") if each]  # some agents write two slashes
-    prefix = [each for each in PREFIX.split("/") if each]
-    if len(parts) != len(prefix) + 3 or parts[: len(prefix)] != prefix:
-        raise Refused(404, f"path {path[:200]} was not found")
-    channel, device, direction = parts[len(prefix) :]
-    found = _METHODS.get((channel, direction))
-    if found is None:
-        raise Refused(404, f"path {path[:200]} was not found")
-    wanted, operation = found
-    if method != wanted:
-        raise Refused(405, f"method {method} is not allowed, but [{wanted}] is")
-    return Route(device.lower(), operation)
-
-
-def wait_of(prefer: str) -> float:
-    """How many seconds an agent would wait for news, by its header Prefer; 0 where it says nothing of use."""
-    for part in prefer.split(","):
-        name, _, value = part.strip().partition("=")
-        if name.lower() == "wait" and value.isdecimal() and len(value) <= _MAX_DIGITS:
-            return float(value)
-    return 0.0
-
-
-def is_published(agent: str) -> bool:
-    """Whether a User-Agent is that of the published gateway process."""
-    return agent.lower().startswith("yggdrasil/")
 
 
 class Server:
@@ -169,21 +113,19 @@ class Server:
         self._shown: dict[Key, tuple[str, str]] = {}
         self._writers = asyncio.Semaphore(_WRITERS)
         self._writing: dict[Key, asyncio.Task[None]] = {}
+        admission.revoked = self._wake
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request."""
-        prefer = request.headers.get("Prefer")
-        waits = 0.0 if prefer is None else min(wait_of(prefer), self._settings.limits.poll_seconds)
         try:
-            async with self._clock.timeout(self._settings.limits.answer_seconds + waits):
-                answer = await self._answer(request, waits)
+            answer = await self._answer(request)
         except Refused as refused:
-            answer = Answer(refused.code, _problem(refused.code, str(refused)))
+            answer = Answer(refused.code, _problem(refused.code, str(refused)), refused.headers)
         except TimeoutError:
             answer = Answer(503)
         except KubernetesError as error:
-            _log.warning("request failed: the API server refused", path=request.path, error=error)
-            answer = Answer(500)
+            _log.warning("request failed at the API server", path=request.path, error=error)
+            answer = Answer(503 if isinstance(error, Unreachable) else 500)
         except Exception as error:  # no device learns what went wrong inside
             _log.error("request failed", path=request.path, error=error)
             answer = Answer(500)
@@ -191,8 +133,6 @@ class Server:
         headers = answer.headers
         if answer.body:
             headers = {**headers, "Content-Type": _JSON}
-        if answer.code == 405:
-            headers = {**headers, "Allow": "GET" if request.method == "POST" else "POST"}
         return web.Response(status=answer.code, body=answer.body or None, headers=headers or None)
 
     async def close(self) -> None:
@@ -202,51 +142,56 @@ class Server:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, request: web.BaseRequest, waits: float) -> Answer:
+    async def _answer(self, request: web.BaseRequest) -> Answer:
         route = route_of(request.method, request.path)
+        asked = self._asked(request, route.device)
+        # What nobody may do with this certificate is refused before its body is read.
+        least = Operation.REGISTER if route.operation is Operation.OTHER else route.operation
+        if (code := self._refusal(asked, least)) is not None:
+            return Answer(code)
+        body = await self._body(request) if request.method == "POST" else b""
+        limits, prefer = self._settings.limits, request.headers.get("Prefer")
+        waits = 0.0 if prefer is None else min(wait_of(prefer), limits.poll_seconds)
+        async with self._clock.timeout(limits.answer_seconds + waits):
+            match route.operation:
+                case Operation.OTHER:
+                    return await self._data(asked, message_in(body))
+                case Operation.WRITE_CONTROL:
+                    return await self._reported(asked, body)
+                case Operation.READ_CONTROL:
+                    return await self._control(asked)
+                case _:
+                    device = await self._device(asked.caller, asked.device)
+                    return await self._configuration(device, asked, request.headers.get("If-None-Match", ""), waits)
+
+    def _wake(self, name: str) -> None:
+        """Lets go whoever waits for news with a certificate that is void now."""
+        for namespace in self._settings.allowed_namespaces:
+            self._configurations.wake(Key(namespace, name))
+
+    def _asked(self, request: web.BaseRequest, device: str) -> Asked:
         connection = request.protocol
         certificate = connection.certificate if isinstance(connection, Connection) else None
         caller = None if certificate is None else self._certificates.caller(certificate)
-        published = is_published(request.headers.get("User-Agent", ""))
-        ours = request.headers.get("User-Agent", "").startswith(OUR_AGENT)
-        asked = Asked(caller, route.device, published, ours)
-        if route.operation is Operation.OTHER:
-            return await self._posted(request, asked)
-        if (code := self._refusal(asked, route.operation)) is not None:
-            return Answer(code)
-        if route.operation is Operation.WRITE_CONTROL:
-            report = report_in(await self._body(request))
-            if report is not None:
-                await self._access.answered(await self._device(caller, route.device), report)
-            return Answer()
-        if route.operation is Operation.READ_CONTROL:
-            return await self._control(asked)
-        device = await self._device(caller, route.device)
-        return await self._configuration(device, asked, request.headers.get("If-None-Match", ""), waits)
-
-    async def _posted(self, request: web.BaseRequest, asked: Asked) -> Answer:
-        # What nobody may do with this certificate is refused before its body is read.
-        if (code := self._refusal(asked, Operation.REGISTER)) is not None:
-            return Answer(code)
-        message = _message(await self._body(request))
-        operation = _OPERATIONS.get(message.directive, Operation.OTHER)
-        if (code := self._refusal(asked, operation)) is not None or asked.caller is None:
-            return Answer(code or 401)
-        return await self._data(asked, asked.caller, operation, message)
+        agent = request.headers.get("User-Agent", "")
+        return Asked(caller, device, is_published(agent), agent.startswith(OUR_AGENT))
 
     def _refusal(self, asked: Asked, operation: Operation) -> int | None:
+        code = self._judged(asked, operation)
+        if code == 401:
+            self._metrics.not_authenticated.inc()
+        elif code == 403:
+            self._metrics.invalid_owner.inc()
+        return code
+
+    def _judged(self, asked: Asked, operation: Operation) -> int | None:
         caller = asked.caller
         revoked = None if caller is None else self._admission.revoked_before(caller.name)
         standing = None
         if revoked is not None or asked.published:
             grace = timedelta(days=self._settings.published_grace_days if asked.published else 0)
             standing = Standing(revoked_before=revoked, grace=grace)
-        code = refusal(caller, asked.device, operation, self._clock.now(), standing)
-        if code == 401:
-            self._metrics.not_authenticated.inc()
-        elif code == 403:
-            self._metrics.invalid_owner.inc()
-        return code
+        return refusal(caller, asked.device, operation, self._clock.now(), standing)
 
     async def _body(self, request: web.BaseRequest) -> bytes:
         limits = self._settings.limits
@@ -263,6 +208,8 @@ class Server:
                         raise Refused(413, f"the body has more than {limits.body_bytes} bytes")
         except TimeoutError:
             raise Refused(408, "the body did not come in time") from None
+        except web.RequestPayloadError:
+            raise Refused(400, "the body does not have the form that its headers name") from None
         if not body:
             raise Refused(422, "message in body is required")
         return bytes(body)
@@ -278,10 +225,13 @@ class Server:
 
     # --- the four messages of an agent --------------------------------------------------------------------------------
 
-    async def _data(self, asked: Asked, caller: Caller, operation: Operation, message: Message) -> Answer:
+    async def _data(self, asked: Asked, message: Message) -> Answer:
+        caller, operation = asked.caller, DIRECTIVES.get(message.directive, Operation.OTHER)
+        if (code := self._refusal(asked, operation)) is not None or caller is None:
+            return Answer(code or 401)
         match operation:
             case Operation.ENROL:
-                enrolled = await self._registration.enrol(caller, asked.device, _content(message, EnrolmentInfo))
+                enrolled = await self._registration.enrol(caller, asked.device, content_of(message, EnrolmentInfo))
                 return Answer(enrolled.code)
             case Operation.REGISTER:
                 return await self._register(asked, caller, message)
@@ -293,7 +243,7 @@ class Server:
     async def _register(self, asked: Asked, caller: Caller, message: Message) -> Answer:
         try:
             certificate = await self._registration.register(
-                caller, asked.device, _content(message, RegistrationInfo), published=asked.published
+                caller, asked.device, content_of(message, RegistrationInfo), published=asked.published
             )
         except Exception:
             self._metrics.not_registered.inc()
@@ -307,7 +257,7 @@ class Server:
         return Answer(body=msgspec.json.encode(response))
 
     async def _heartbeat(self, device: EdgeDevice, caller: Caller, message: Message) -> Answer:
-        heartbeat = _content(message, Heartbeat)
+        heartbeat = content_of(message, Heartbeat)
         limits = self._settings.limits
         self._metrics.heartbeats.count(device.key)
         self._heard.note(device.key)
@@ -356,11 +306,23 @@ class Server:
         # Published agents wait for one second, and what is not written in time is written nevertheless.
         await asyncio.wait([task], timeout=self._settings.limits.write_seconds)
 
+    async def _reported(self, asked: Asked, body: bytes) -> Answer:
+        report = report_in(body)
+        if report is not None:
+            await self._access.answered(await self._device(asked.caller, asked.device), report)
+        return Answer()
+
     async def _configuration(self, device: EdgeDevice, asked: Asked, known: str, waits: float) -> Answer:
         version = known.removeprefix("W/").strip('"')
         if waits > 0 and version:
             self._metrics.polls.inc()
-            found, ready = await self._configurations.news(device.key, version, seconds=waits, heeds=asked.ours)
+            found, ready = await self._configurations.news(
+                device.key,
+                version,
+                seconds=waits,
+                heeds=asked.ours,
+                ends=lambda: self._judged(asked, Operation.READ_DATA) is not None,
+            )
             if (code := self._refusal(asked, Operation.READ_DATA)) is not None:
                 return Answer(code)  # it may have expired, or been revoked, while it waited
             if found is None or ready is None:
@@ -469,25 +431,6 @@ class Server:
 
 def _problem(code: int, message: str) -> bytes:
     return msgspec.json.encode(Problem(code=code, message=message))
-
-
-def _message(body: bytes) -> Message:
-    try:
-        message = msgspec.json.decode(body, type=Message)
-    except msgspec.ValidationError as error:
-        raise Refused(422, f"the message does not have the published form: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Refused(400, "the body is not JSON") from None
-    if message.type not in _TYPES:
-        raise Refused(422, f"type in body should be one of {sorted(_TYPES)}")
-    return message
-
-
-def _content(message: Message, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(message.content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, f"the content of {message.directive} does not have the published form: {error}") from None
 
 
 def _word(reason: str) -> str:

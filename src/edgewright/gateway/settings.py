@@ -32,9 +32,10 @@ class Limits:
     idle_seconds: float = 75.0
     body_seconds: float = 10.0
     """How long a body may take to arrive."""
-    answer_seconds: float = 10.0
-    """How long an answer may take; published agents wait for one second."""
-    write_seconds: float = 0.7
+    answer_seconds: float = 0.8
+    """How long an answer may take once the request has come: published agents wait for one second. Whoever would wait
+    longer says so with the header Prefer."""
+    write_seconds: float = 0.6
     """How long the answer to a heartbeat waits for what it changes to be written; it is written all the same."""
     poll_seconds: float = 300.0
     """How long a question for news may wait at most, however long the agent would."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -178,33 +179,81 @@ def test_the_example_for_two_partitions_writes_the_one_that_does_not_run(tmp_pat
     assert hook().returncode == 64
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_example_for_rpm_ostree_deploys_the_commit_and_restarts_only_with_it(tmp_path: Path, fails: bool) -> None:
-    stand_ins, said = tmp_path / "bin", tmp_path / "said"
-    stand_ins.mkdir()
-    booted = '{"deployments": [{"booted": true, "checksum": "c1"}]}'
-    programs = {  # stand-ins that note how they were called: the real ones need a machine that ostree has booted
-        "rpm-ostree": f"[ \"$1\" = status ] && echo '{booted}' && exit\nexit {int(fails)}",
-        "ostree": "",
-        "systemctl": "",
-    }
-    for name, text in programs.items():
-        (stand_ins / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {said}\n{text}\n')
-        (stand_ins / name).chmod(0o755)
+class OstreeHook:
+    """The example for rpm-ostree with stand-ins that note how they were called, and remember the URLs of remotes.
 
-    def hook(*arguments: str) -> subprocess.CompletedProcess[str]:
-        said.write_text("")
+    The real programs need a machine that ostree has booted; tests/edge has the real ostree.
+    """
+
+    remembers = """
+    case "$*" in
+    "remote show-url "*) cat "$REMOTES/$3" ;;
+    "remote add "*)
+        while [ $# -gt 2 ]; do
+            case $1 in --if-not-exists) keep=yes ;; --force) replace=yes ;; esac
+            shift
+        done
+        if [ -e "$REMOTES/$1" ]; then
+            [ -z "${keep:-}" ] || exit 0
+            [ -n "${replace:-}" ] || exit 1
+        fi
+        echo "$2" > "$REMOTES/$1" ;;
+    esac"""
+
+    def __init__(self, folder: Path, **programs: str) -> None:
+        self.said = folder / "said"
+        self.remotes = folder / "remotes"
+        self._programs = folder / "bin"
+        self.origin = "fedora-iot:fedora/stable/x86_64/iot"
+        for each in (self.remotes, self._programs):
+            each.mkdir()
+        for name, text in ({"ostree": self.remembers, "systemctl": ""} | programs).items():
+            self._make(name, text)
+
+    def run(self, *arguments: str, fails: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Runs the hook, where rpm-ostree deploys or fails to."""
+        booted = json.dumps({"deployments": [{"booted": True, "checksum": "c1", "origin": self.origin}]})
+        self._make("rpm-ostree", f"[ \"$1\" = status ] && echo '{booted}' && exit\nexit {int(fails)}")
+        self.said.write_text("")
+        environment = {"PATH": f"{self._programs}:/usr/bin:/bin", "REMOTES": str(self.remotes), **variables}
         command = [str(HOOKS / "rpm-ostree"), *arguments]
-        environment = {"PATH": f"{stand_ins}:/usr/bin:/bin"}
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
-    assert hook("current").stdout == "c1\n"
-    done = hook("upgrade", "c2", "https://images.example")
-    remote, *rest = said.read_text().splitlines()
-    assert remote.startswith("ostree remote add ")
-    assert remote.endswith(" edgewright https://images.example")
-    assert rest == ["rpm-ostree deploy c2", *([] if fails else ["systemctl reboot"])]
+    @property
+    def changes(self) -> list[str]:
+        """What was called that changes something, in the last run."""
+        looks = ("rpm-ostree status", "ostree remote show-url")
+        return [each for each in self.said.read_text().splitlines() if not each.startswith(looks)]
+
+    def _make(self, name: str, text: str) -> None:
+        program = self._programs / name
+        program.write_text(f'#!/bin/sh\necho "{name} $*" >> {self.said}\n{text}\n')
+        program.chmod(0o755)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_example_for_rpm_ostree_deploys_the_commit_and_restarts_only_with_it(tmp_path: Path, fails: bool) -> None:
+    hook = OstreeHook(tmp_path)
+    assert hook.run("current").stdout == "c1\n"
+    done = hook.run("upgrade", "c2", fails=fails)
+    assert hook.changes == ["rpm-ostree deploy c2", *([] if fails else ["systemctl reboot"])]
     assert (done.returncode != 0) is fails
-    hook("upgrade", "c2")
-    assert "remote" not in said.read_text()
-    assert hook().returncode == 64
+    assert hook.run().returncode == 64
+
+
+def test_the_example_for_rpm_ostree_takes_the_commit_from_the_url_that_it_is_given_now(tmp_path: Path) -> None:
+    hook = OstreeHook(tmp_path)
+    hook.run("upgrade", "c2", "https://one.example", EDGEWRIGHT_OSTREE_OPTIONS="--no-gpg-verify --set=http2=false")
+    assert hook.changes == [
+        "ostree remote add --force --no-gpg-verify --set=http2=false edgewright https://one.example",
+        "rpm-ostree rebase edgewright: c2",
+        "systemctl reboot",
+    ]
+    hook.origin = "edgewright:fedora/stable/x86_64/iot"
+    hook.run("upgrade", "c3", "https://one.example")
+    assert hook.changes == ["rpm-ostree deploy c3", "systemctl reboot"]  # the remote keeps its other settings
+    hook.run("upgrade", "c4", "https://two.example")
+    assert (hook.remotes / "edgewright").read_text() == "https://two.example\n"
+    assert hook.changes[1:] == ["rpm-ostree deploy c4", "systemctl reboot"]
+    assert hook.run("upgrade", "c5", "https://two.example", EDGEWRIGHT_OSTREE_REMOTE="mine").returncode == 0
+    assert hook.changes[1:] == ["rpm-ostree rebase mine: c5", "systemctl reboot"]

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from edgewright.api.device import Claim, Device, DeviceStatus, JobReference, Mark
+from edgewright.api.edgeheartbeatshard import EdgeHeartbeatShard, EdgeHeartbeatShardSpec
 from edgewright.api.flashjob import FINALIZER, FlashJob, FlashJobSpec
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
@@ -100,6 +101,17 @@ async def test_a_device_that_no_job_has_is_no_reason_to_refuse(tmp_path: Path) -
     async with planes(tmp_path / "data") as client:
         await operator_options.install_kinds(client)
         await client.of(Device).create(Device(metadata=ObjectMeta(name="a")))
+        assert await cleanup.left(client) == []
+
+
+async def test_what_gateways_write_of_heartbeats_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    async with planes(tmp_path / "data") as client:
+        await operator_options.install_kinds(client)
+        await client.of(EdgeHeartbeatShard).create(
+            EdgeHeartbeatShard(
+                metadata=ObjectMeta(name="gateway-0", namespace="default"), spec=EdgeHeartbeatShardSpec(replica="g")
+            )
+        )
         assert await cleanup.left(client) == []
 
 

@@ -30,7 +30,27 @@ def test_every_metric_is_on_the_page_with_its_kind_and_its_labels() -> None:
         family = families[name.removesuffix("_total")]
         assert family.type == kind
         for sample in family.samples:
-            assert (sample.name, tuple(sample.labels)) == (name, labels)
+            # The parser gives every counter that ending.
+            found = (sample.name.removesuffix("_total"), tuple(sample.labels))
+            assert found == (name.removesuffix("_total"), labels)
+
+
+def test_what_published_dashboards_read_has_its_published_name() -> None:
+    metrics = Metrics(process=False)
+    gateway = GatewayMetrics(metrics)
+    gateway.heartbeats.count(Key("default", "a"))
+    gateway.registered.inc()
+    shown = page(metrics)
+    ends = (
+        "successful_registration",
+        "failed_registration",
+        "unregistration",
+        "failed_authentication",
+        "invalid_owner",
+    )
+    for number, end in zip((1, 0, 0, 0, 0), ends, strict=True):
+        assert f"\nflotta_api_edge_devices_{end} {number}.0\n" in shown
+    assert '\nflotta_api_edge_devices_heartbeat{deviceID="a",deviceNamespace="default"} 1.0\n' in shown
 
 
 def test_heartbeats_are_counted_for_each_device() -> None:

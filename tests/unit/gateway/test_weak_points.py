@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from edgewright.api.edgedevice import EdgeDevice
 from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
 from edgewright.controllers.settings import Settings, Timing
 from edgewright.gateway import assembly, configurations
+from edgewright.gateway.gateway import Gateway
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.errors import Invalid, NotFound
 from edgewright.runtime.objects import Key
 from tests.harness.waiting import wait_until_async
 from tests.unit.gateway.requests import broken
-from tests.unit.gateway.stage import NAMESPACE, devices_of, gateway_of
+from tests.unit.gateway.stage import NAMESPACE, Answered, Device, devices_of, gateway_of
 from tests.unit.gateway.test_workflows import Stage, staged
 
 PUBLISHED = {"User-Agent": "yggdrasil/0.2.98"}
@@ -156,12 +158,22 @@ async def test_weak_point_5_the_version_is_a_hash_of_the_content_and_an_etag(tmp
         await wait_until_async(changed, what="there is another version")
 
 
+async def waiting_at(device: Device, replica: Gateway) -> asyncio.Task[Answered]:
+    """A question that waits for news at this replica."""
+    device.port = replica.port
+    tag = (await device.configuration()).headers["Etag"]
+    asked = asyncio.create_task(device.configuration(**{"If-None-Match": tag, "Prefer": "wait=300"}))
+    await wait_until_async(lambda: replica._server._configurations.waiting == 1, what="the device waits")
+    return asked
+
+
 async def test_weak_point_6_a_revocation_counts_within_moments_at_every_replica(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage, gateway_of(stage.config, replica="second") as second:
         (device,) = stage.devices
         for replica in (second, stage.gateway):
             device.port = replica.port
             assert (await device.heartbeat()).code == 200
+        polls = [await waiting_at(device, replica) for replica in (second, stage.gateway)]
         now = datetime.now(UTC)
         record = {
             "apiVersion": EdgeDeviceSignedRequest.kind.api_version,
@@ -179,6 +191,8 @@ async def test_weak_point_6_a_revocation_counts_within_moments_at_every_replica(
         await wait_until_async(refused, what="the other replica refuses it too")
         device.port = stage.gateway.port
         assert (await device.register_again()).code == 403
+        # Whoever waits for news is let go at once.
+        assert [(each.code, each.body) for each in await asyncio.gather(*polls)] == [(403, None)] * 2
         serials = set()
         for name in ("x", "y"):
             (new,) = await devices_of(tmp_path, stage.gateway, stage.client, [name])

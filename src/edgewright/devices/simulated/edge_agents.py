@@ -207,7 +207,7 @@ class EdgeAgent:
     ) -> Answer:
         lines = {"Host": self._site.host, "User-Agent": "edgewright-simulated", **(headers or {})}
         if body is not None:
-            lines |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+            lines |= {"Content-Type": "application/json", "Content-Length": str(len(body)), "Prefer": "wait=10"}
         head = [f"{method} {PREFIX}/{path} HTTP/1.1", *(f"{name}: {value}" for name, value in lines.items()), "", ""]
         async with asyncio.timeout(limit):
             connection = await self._pool.take()
