@@ -23,6 +23,7 @@ SORTS: Final = ("name", "-name", "created", "-created")
 MAX_QUERY: Final = 256
 _TOKEN: Final = "console."  # noqa: S105 - what a place begins with: the API server's own do not
 _AT_ONCE: Final = 500
+_QUOTE: Final = ord('"')
 
 Rank: TypeAlias = tuple[str, ...]
 """What objects are ordered by."""
@@ -82,7 +83,7 @@ def _told(body: bytes) -> Iterator[str]:
         return
     for part in (found.spec, found.status):
         for raw in part.values():
-            if memoryview(raw)[:1] == b'"':
+            if memoryview(raw)[0] == _QUOTE:
                 yield _text(raw)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -19,7 +20,7 @@ from tests.unit.console.consoles import IN_DEFAULT, WIDGETS, Answer, Portal, con
 from tests.unit.console.requests_seen import requests_seen
 
 
-def found(name: str, *, namespace: str = "", created: str = "2026-01-01T00:00:00Z", **rest: object) -> Shown:
+def found(name: str, *, namespace: str = "", created: str = "2026-01-01T00:00:00Z", **rest: Any) -> Shown:
     """An object as it is kept."""
     labels = rest.pop("labels", {})
     about = {"name": name, "namespace": namespace, "labels": labels, "resourceVersion": "1"}
@@ -51,7 +52,7 @@ def test_every_word_is_found_in_the_name_the_labels_or_a_text_of_spec_and_status
 
 
 @pytest.mark.parametrize("odd", [{"spec": "a text"}, {"spec": [1]}, {"status": 3}, {}])
-def test_an_object_of_any_shape_can_be_searched(odd: dict[str, object]) -> None:
+def test_an_object_of_any_shape_can_be_searched(odd: dict[str, Any]) -> None:
     one = found("thermo", **odd)
     assert search.has(one, ["thermo"])
     assert not search.has(one, ["text"])

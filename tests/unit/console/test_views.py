@@ -119,7 +119,9 @@ async def test_pages_of_such_a_list_hold_all_of_it(tmp_path: Path) -> None:
         for place in "ab":
             await jobs(portal, place, "one", "two", "three")
         await until_listed(caller, wanted)
-        found, place, left = [], "", []
+        found: list[str] = []
+        left: list[int] = []
+        place = ""
         while not left or place:
             page = await caller("GET", f"{EVERYWHERE}?limit=4{f'&continue={place}' if place else ''}")
             found += names(page)
