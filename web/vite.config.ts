@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   plugins: [react()],
-  base: "/",
+  base: "./", // where a proxy serves it is known when it is asked for
   build: {
     outDir: "../src/edgewright/console/static",
     emptyOutDir: true,

@@ -201,9 +201,15 @@ def test_a_viewer_sees_everything_and_why_no_button_works(scene: Scene, page: Pa
     sign_in(page, scene.console.url, scene.tokens["viewer"])
     expect(page.get_by_text("Signed in as system:serviceaccount:default:the-viewer")).to_be_visible()
     go(page, "Rollouts")
-    # A token of one namespace: the list of all is refused, with what is missing.
-    expect(page.get_by_text(re.compile("the-viewer may not watch firmwarerollouts"))).to_be_visible()
+    # A token of one namespace: the list of all has that one, and a kind of others is refused, with what is missing.
+    expect(page.get_by_role("link", name="quiet", exact=True)).to_be_visible()
+    check_refused(page, "Create rollout", "the-viewer may not create rollouts: a Role must allow it.")
     check_accessibility(page)
+    go(page, "Any kind")
+    page.get_by_role("link", name="Minimart", exact=True).click()
+    expect(page.get_by_text(re.compile("the-viewer may not watch minimarts"))).to_be_visible()
+    check_accessibility(page)
+    go(page, "Rollouts")
     page.get_by_label("Namespace (empty: all)").fill("default")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"\?namespace=default$"))

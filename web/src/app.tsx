@@ -31,6 +31,7 @@ import { type ReactElement, useState } from "react";
 import { Link, Navigate, Route, Routes, useLocation } from "react-router";
 
 import { ProblemError, api, rememberToken } from "./api/client";
+import { prefix } from "./api/place";
 import type { FleetSummary, Me, Problem, SignedOut } from "./api/types";
 import { text } from "./model/text";
 import { CreateRolloutPage } from "./pages/create-rollout";
@@ -101,7 +102,7 @@ interface FrameProps {
 
 /** Ends the session, at the provider too where it can, and begins again with an empty page: nothing of what was seen stays in its memory. */
 async function signOut(): Promise<void> {
-  let next = "/";
+  let next = `${prefix}/`;
   try {
     next = (await api<SignedOut | undefined>("DELETE", "/api/v1/session"))?.provider ?? next;
   } finally {
@@ -200,7 +201,7 @@ function SignIn({ problem }: { problem: Problem }): ReactElement {
         <>
           <p className="ew-wrap">{problem.detail}</p>
           <p>
-            <Button component="a" href={problem.signIn}>
+            <Button component="a" href={prefix + problem.signIn}>
               {text.signIn.provider}
             </Button>
           </p>

@@ -10,6 +10,7 @@ import { BrowserRouter } from "react-router";
 
 import { App } from "./app";
 import { ProblemError } from "./api/client";
+import { prefix } from "./api/place";
 import { applyTheme, chosenTheme } from "./parts/theme";
 
 applyTheme(chosenTheme());
@@ -26,7 +27,7 @@ const queries = new QueryClient({
 createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <QueryClientProvider client={queries}>
-      <BrowserRouter>
+      <BrowserRouter basename={prefix}>
         <App />
       </BrowserRouter>
     </QueryClientProvider>

@@ -266,6 +266,7 @@ def choose(
         as_me=as_me,
         oidc=provider,
         secure=tls is not None,
+        behind_proxy=behind_proxy,
         shared_cache=shared_cache,
         cache_granted=cache_granted,
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -32,16 +33,23 @@ def hint(where: Place, name: str, verb: str = "watch") -> str:
     return f"edgewright rollout {verb} {name}{where.typed}"
 
 
+@contextmanager
+def possible() -> Iterator[None]:
+    """What the rollout is in no state for ends the command with the reason."""
+    try:
+        yield
+    except NotPossible as error:
+        raise Failed(str(error)) from error
+
+
 async def changed(
     client: Client, where: Place, name: str, change: Callable[[FirmwareRollout], dict[str, Any] | None]
 ) -> FirmwareRollout | None:
     """The rollout after a change of its spec, made again where somebody else was quicker; None: nothing to change."""
     for _ in range(_TRIES):
         rollout = await rollout_follow.get(client, where, name)
-        try:
+        with possible():
             spec = change(rollout)
-        except NotPossible as error:
-            raise Failed(str(error)) from error
         if spec is None:
             return None
         try:

@@ -421,6 +421,8 @@ def recall(
 
     async def work(client: Client) -> Wanted:
         rollout = await rollout_follow.get(client, where, name)
+        with rollout_change.possible():
+            changes.refuse_recall(rollout, "recall")
         if rollout.status.recall:
             raise Failed(
                 f"rollout {name} is recalled by {rollout.status.recall} already: "
@@ -460,7 +462,9 @@ def undo(
     async def work(client: Client) -> Wanted:
         rollout = await rollout_follow.get(client, where, name)
         others = (await client.of(FirmwareRollout).list(where.namespace)).items
-        spec = previous(rollout, await jobs_of(client, rollout), others)
+        jobs = await jobs_of(client, rollout)
+        with rollout_change.possible():
+            spec = previous(rollout, jobs, others)
         if spec is None:
             raise Failed(
                 f"nothing is known of what came before rollout {name}: "

@@ -17,7 +17,7 @@ from edgewright.console.call import Call
 from edgewright.console.problems import Refusal
 from edgewright.console.reviews import user_of
 from edgewright.runtime.errors import UNFIT, KubernetesError
-from edgewright.runtime.events import Event, EventSource, ObjectReference
+from edgewright.runtime.events import Event, event_of, reference_to
 from edgewright.runtime.objects import ObjectMeta, Resource
 
 ACTION_ANNOTATION: Final = "edgewright.dev/last-action"
@@ -25,6 +25,7 @@ ACTION_ANNOTATION: Final = "edgewright.dev/last-action"
 ON_BEHALF_OF: Final = "X-On-Behalf-Of"
 """The header in which an application says whom it acts for: a remark that gives nobody any right."""
 MAX_REMARK: Final = 253
+_COMPONENT: Final = "edgewright-console"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,25 +76,15 @@ async def asked_for(call: Call, action: str, request: ActionRequest) -> Asked:
 
 async def tell(call: Call, of: Resource, asked: Asked) -> None:
     """Leaves an Event where the caller may: the annotation has it in any case."""
-    at = asked.at.replace(microsecond=0)
-    about = ObjectReference(
-        api_version=of.kind.api_version,
-        kind=of.kind.kind,
-        namespace=of.metadata.namespace,
-        name=of.metadata.name,
-        uid=of.metadata.uid,
-    )
-    event = Event(
-        metadata=ObjectMeta(generate_name=f"{of.metadata.name[:200]}.", namespace=of.metadata.namespace or "default"),
-        involved_object=about,
-        type="Normal",
-        reason=f"{asked.action.capitalize()}Requested",
-        message=asked.sentence[:1024],
-        count=1,
-        first_timestamp=at,
-        last_timestamp=at,
-        source=EventSource(component="edgewright-console"),
-        reporting_component="edgewright-console",
+    about = of.metadata
+    event = event_of(
+        reference_to(of),
+        "Normal",
+        f"{asked.action.capitalize()}Requested",
+        asked.sentence,
+        metadata=ObjectMeta(generate_name=f"{about.name[:200]}.", namespace=about.namespace or "default"),
+        component=_COMPONENT,
+        at=asked.at,
     )
     with suppress(KubernetesError):
         await call.client.of(Event).create(event)

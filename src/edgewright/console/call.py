@@ -7,6 +7,7 @@ builds answers; it decides nothing about objects.
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -136,3 +137,15 @@ def etag(obj: RawObject) -> dict[str, str]:
     """The header that names the state of an object."""
     version = obj.get("metadata", {}).get("resourceVersion", "")
     return {"ETag": f'"{version}"'} if version else {}
+
+
+def segment(namespace: str | None) -> str | None:
+    """A namespace that can stand in a path."""
+    if namespace and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+        raise Refusal("not-found", f"there is no namespace {namespace[:63]!r}")
+    return namespace or None
+
+
+def warnings(headers: dict[str, str]) -> dict[str, str]:
+    """What the API server wants the caller to know, such as a version that is going."""
+    return {"Warning": headers["warning"]} if "warning" in headers else {}

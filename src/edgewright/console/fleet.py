@@ -21,7 +21,8 @@ from edgewright.console.call import Call, answer, etag
 from edgewright.console.fleet_index import NONE, Row, State, row_of
 from edgewright.console.problems import Refusal
 from edgewright.console.reads import Reads
-from edgewright.console.shared_cache import kind_cache_for, note_write, selector
+from edgewright.console.shared_cache import note_write, selector
+from edgewright.console.views import view_for
 from edgewright.controllers.rollout import why_world
 from edgewright.runtime.errors import Forbidden, NotFound
 from edgewright.runtime.objects import Key
@@ -90,9 +91,9 @@ async def fleet(call: Call) -> web.Response:
 async def _counts(call: Call, labels: str, group_by: str) -> Counter[tuple[str, str, str]]:
     chosen = selector(labels)
     patience = call.shared.limits.whole_kind_seconds
-    kept = None if chosen is None else await kind_cache_for(call, Device.kind, "list", "", patience=patience)
-    if chosen is not None and kept is not None:
-        rows = await call.shared.fleet.rows(kept)
+    view = None if chosen is None else await view_for(call, Device.kind, "list", "", patience=patience)
+    if chosen is not None and view is not None:
+        rows = await call.shared.fleet.rows(view.kept)  # Devices are in no namespace: all or none may be seen
         asked = (each for each in rows if chosen.matches(each.labels)) if chosen.requirements else rows
         return counted(asked, group_by=group_by)
     found: Counter[tuple[str, str, str]] = Counter()

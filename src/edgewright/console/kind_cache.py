@@ -134,6 +134,7 @@ class KindCache:
         self._objects: dict[Key, Shown] = {}
         self._incoming: dict[Key, Shown] = {}
         self._order: list[Key] | None = None
+        self._namespaces: frozenset[str] | None = None
         self._last_words: Shown | None = None
         self._changes: deque[Change] = deque()
         self._bytes = 0
@@ -175,6 +176,13 @@ class KindCache:
         if self._order is None:
             self._order = sorted(self._objects, key="/".join)
         return [self._objects[key] for key in self._order]
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that hold objects of the kind."""
+        if self._namespaces is None:
+            self._namespaces = frozenset(key.namespace for key in self._objects)
+        return self._namespaces
 
     def select(self, namespace: str, chosen: Callable[[Mapping[str, str]], bool] | None, name: str = "") -> list[Shown]:
         """The objects of a namespace (or all), with labels that are chosen, in the order of lists."""
@@ -311,7 +319,7 @@ class KindCache:
         }
         self._changes.clear()
         self._bytes = 0
-        self._order = None
+        self._order = self._namespaces = None
         self.lists += 1
         before, self.version = self.version, int(self._reflector.version or 0)
         self.floor = self.version
@@ -342,7 +350,7 @@ class KindCache:
 
     def _remember(self, change: Change) -> None:
         if change.old is None or change.gone:
-            self._order = None
+            self._order = self._namespaces = None
         self.version = change.version
         self._changes.append(change)
         self._bytes += change.size

@@ -1,4 +1,4 @@
-"""The verbs on custom resources: list, get, create, apply, patch, delete.
+"""The verbs on one custom resource: get, create, apply, patch, delete.
 
 Each handler is one request to the API server with the caller's rights, rarely more (`PUT`), or none where the shared
 cache has the answer. The body is the custom resource as kubectl shows it; there is no second model. What the API server
@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from edgewright.console.call import Call, answer, decoded, etag, shown
-from edgewright.console.kind_cache import KindCache, Shown
+from edgewright.console.call import Call, answer, decoded, etag, segment, shown, warnings
 from edgewright.console.operation import JSON, JSON_PATCH, MERGE_PATCH, field_error
 from edgewright.console.problems import FieldError, Refusal
 from edgewright.console.reviews import user_of
-from edgewright.console.shared_cache import kind_cache_for, note_deletion, note_write, selector
+from edgewright.console.shared_cache import note_deletion, note_write
+from edgewright.console.views import view_for
 from edgewright.runtime.errors import AlreadyExists, Conflict
 from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.objects import Key, Kind, RawObject
@@ -29,47 +29,10 @@ IDEMPOTENCY_ANNOTATION: Final = "edgewright.dev/idempotency"
 """Annotation of an object that was made with an Idempotency-Key: the hash of the body."""
 FIELD_MANAGER: Final = "edgewright-console"
 """Who owns the fields that a caller sets who names no manager of its own."""
-PAGE_SIZE: Final = 500
 _MAX_PREFIX: Final = 50
 
 _APPLY: Final = "application/apply-patch+yaml"
 _ETAG: Final = re.compile(r'"?([A-Za-z0-9._-]{1,64})"?')
-
-
-async def list_objects(call: Call) -> web.Response:
-    """One page of a list."""
-    kind = await call.kind()
-    namespace = call.part("namespace") or call.query.get("namespace")
-    if namespace and not kind.namespaced:
-        raise Refusal("bad-request", f"{kind.plural} are not in namespaces: leave the parameter namespace out")
-    query = {name: call.query[name] for name in ("labelSelector", "fieldSelector", "continue") if call.query.get(name)}
-    query["limit"] = call.query.get("limit", str(PAGE_SIZE))
-    if (found := await _listed(call, kind, _segment(namespace), query)) is not None:
-        return found
-    got = await call.exchange("GET", kind.path(_segment(namespace)), query=query)
-    return answer(shown(got.body), headers=_warnings(got.headers))
-
-
-async def _listed(call: Call, kind: Kind, namespace: str | None, query: dict[str, str]) -> web.Response | None:
-    """The list from the shared cache; None where it is not there, or is more than a page."""
-    chosen = selector(query.get("labelSelector", ""))
-    if chosen is None or "fieldSelector" in query or "continue" in query:
-        return None
-    kept = await kind_cache_for(call, kind, "list", namespace)
-    if kept is None:
-        return None
-    found = kept.select(namespace or "", chosen.matches if chosen.requirements else None)
-    return _page(kept, found) if len(found) <= int(query["limit"]) else None
-
-
-def _page(kept: KindCache, found: list[Shown]) -> web.Response:
-    """A whole list, as the API server writes one."""
-    kind = kept.kind
-    about = {"continue": "", "resourceVersion": str(kept.version)}
-    head = {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "metadata": about}
-    items = b",".join(each.body for each in found)
-    body = msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}"
-    return web.Response(body=body, content_type=JSON)
 
 
 async def get_object(call: Call) -> web.Response:
@@ -77,14 +40,14 @@ async def get_object(call: Call) -> web.Response:
     kind = await call.kind()
     path = _path(call, kind)
     key = Key(call.part("namespace"), call.part("name"))
-    kept = await kind_cache_for(call, kind, "get", key.namespace)
-    if kept is not None and (here := kept.get(key)) is not None:
+    view = await view_for(call, kind, "get", key.namespace)
+    if view is not None and (here := view.kept.get(key)) is not None:
         tag = {"ETag": f'"{here.metadata.resource_version}"'}
         return _unless_known(call, tag) or web.Response(body=here.body, content_type=JSON, headers=tag)
     got = await call.exchange("GET", path)
     found = shown(got.body)
     tag = etag(found)
-    return _unless_known(call, tag) or answer(found, headers=tag | _warnings(got.headers))
+    return _unless_known(call, tag) or answer(found, headers=tag | warnings(got.headers))
 
 
 def _unless_known(call: Call, tag: dict[str, str]) -> web.Response | None:
@@ -101,7 +64,7 @@ async def create_object(call: Call) -> web.Response:
     if key and not obj["metadata"].get("name"):
         obj, filled = repeatable(obj, caller=(await user_of(call)).name, key=key, body=raw), True
     body = msgspec.json.encode(obj) if filled else raw
-    path = kind.path(_segment(call.part("namespace")))
+    path = kind.path(segment(call.part("namespace")))
     replayed: dict[str, str] = {}
     try:
         got = await call.exchange("POST", path, query=_query(call), body=body)
@@ -115,7 +78,7 @@ async def create_object(call: Call) -> web.Response:
         replayed = {"Idempotency-Replayed": "true"}
     made = shown(got.body)
     _note(call, kind, made)
-    headers = etag(made) | _warnings(got.headers) | replayed
+    headers = etag(made) | warnings(got.headers) | replayed
     if "dryRun" not in call.query:
         headers["Location"] = f"{call.request.path.rstrip('/')}/{made['metadata']['name']}"
     return answer(made, status=201, headers=headers)
@@ -151,7 +114,7 @@ async def apply_object(call: Call) -> web.Response:
         got = await _take_over(call, path, query, obj)
     found = shown(got.body)
     _note(call, kind, found)
-    return answer(found, status=201 if got.status == 201 else 200, headers=etag(found) | _warnings(got.headers))
+    return answer(found, status=201 if got.status == 201 else 200, headers=etag(found) | warnings(got.headers))
 
 
 async def _expect(call: Call, path: str, obj: RawObject, version: str) -> None:
@@ -211,7 +174,7 @@ async def patch_object(call: Call) -> web.Response:
     got = await call.exchange("PATCH", _path(call, kind), query=_query(call), body=raw, content_type=media)
     found = shown(got.body)
     _note(call, kind, found)
-    return answer(found, headers=etag(found) | _warnings(got.headers))
+    return answer(found, headers=etag(found) | warnings(got.headers))
 
 
 async def delete_object(call: Call) -> web.Response:
@@ -294,16 +257,4 @@ def _query(call: Call) -> dict[str, str]:
 
 
 def _path(call: Call, kind: Kind) -> str:
-    return kind.path(_segment(call.part("namespace")), call.part("name"))
-
-
-def _segment(namespace: str | None) -> str | None:
-    """A namespace that can stand in a path."""
-    if namespace and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
-        raise Refusal("not-found", f"there is no namespace {namespace[:63]!r}")
-    return namespace or None
-
-
-def _warnings(headers: dict[str, str]) -> dict[str, str]:
-    """What the API server wants the caller to know, such as a version that is going."""
-    return {"Warning": headers["warning"]} if "warning" in headers else {}
+    return kind.path(segment(call.part("namespace")), call.part("name"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from edgewright.console import about, actions, flash_log, fleet, objects, rollouts, stream
+from edgewright.console import about, actions, flash_log, fleet, lists, objects, rollouts, search, stream
 from edgewright.console.operation import (
     EVENT_STREAM,
     JSON,
@@ -70,11 +70,25 @@ _LISTED: Final = (
     _LABELS,
     Parameter(name="fieldSelector", about="Only objects with these fields, such as metadata.name=a."),
     Parameter(
-        name="limit",
-        about=f"Objects per page, {objects.PAGE_SIZE} unless said.",
-        schema={"type": "integer", "minimum": 1, "maximum": objects.PAGE_SIZE},
+        name="q",
+        about="Only objects that have every word of this text, in any case, in their name, namespace, labels, or in a "
+        "text that stands directly in spec or status.",
+        schema={"type": "string", "maxLength": search.MAX_QUERY},
     ),
-    Parameter(name="continue", about="Where the page begins: metadata.continue of the page before."),
+    Parameter(
+        name="sort",
+        about="In this order, with a minus the other way round; without it, by namespace and name.",
+        schema={"type": "string", "enum": list(search.SORTS)},
+    ),
+    Parameter(
+        name="limit",
+        about=f"Objects per page, {lists.PAGE_SIZE} unless said.",
+        schema={"type": "integer", "minimum": 1, "maximum": lists.PAGE_SIZE},
+    ),
+    Parameter(
+        name="continue",
+        about="Where the page begins: metadata.continue of the page before, which had the same q and sort.",
+    ),
 )
 _ETAG: Final = {"ETag": "The object's state, for If-Match."}
 _PAGE: Final = (Answer(status=200, about="A page of the list.", schema=LIST),)
@@ -389,11 +403,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         name="list",
         method="GET",
         path="/api/v1/{resource}",
-        summary="List objects, of all namespaces or of one",
+        summary="List objects, of one namespace or of all that the caller may see",
         parameters=(_RESOURCE, _IN_NAMESPACE, *_LISTED),
         answers=_PAGE,
         problems=("expired",),
-        handler=objects.list_objects,
+        handler=lists.list_objects,
         scope="any",
     ),
     Operation(
@@ -404,7 +418,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         parameters=(_NAMESPACE, _RESOURCE, *_LISTED),
         answers=_PAGE,
         problems=("expired",),
-        handler=objects.list_objects,
+        handler=lists.list_objects,
         scope="namespaced",
     ),
     *_on_objects("InNamespace", "/api/v1/namespaces/{namespace}", "namespaced", (_NAMESPACE,)),

@@ -12,7 +12,7 @@ import msgspec
 
 from edgewright.console.call import Call
 from edgewright.console.kind_cache import decoded
-from edgewright.console.shared_cache import kind_cache_for
+from edgewright.console.views import view_for
 from edgewright.runtime.errors import UNFIT
 from edgewright.runtime.objects import Key, Resource
 
@@ -28,8 +28,8 @@ class Reads:
 
     async def get(self, resource: type[R], key: Key) -> R:
         """One object; NotFound and Forbidden are the API server's."""
-        kept = await kind_cache_for(self._call, resource.kind, "get", key.namespace)
-        if kept is not None and (here := kept.get(key)) is not None:
+        view = await view_for(self._call, resource.kind, "get", key.namespace)
+        if view is not None and (here := view.kept.get(key)) is not None:
             with suppress(*UNFIT):
                 return msgspec.json.decode(here.body, type=resource)
         return await self._call.client.of(resource).get(key)
@@ -37,9 +37,9 @@ class Reads:
     async def list(self, resource: type[R], namespace: str | None = None) -> list[R]:
         """All that the caller may see of a kind, or of a namespace's; what cannot be read is left out."""
         patience = self._call.shared.limits.whole_kind_seconds
-        kept = await kind_cache_for(self._call, resource.kind, "list", namespace, patience=patience)
-        if kept is None:
+        view = await view_for(self._call, resource.kind, "list", namespace, patience=patience)
+        if view is None:
             pages = self._call.client.of(resource).pages(namespace)
             return [each async for page in pages for each in page.items]
         decode = msgspec.json.Decoder(resource).decode
-        return [each async for _, each in decoded(kept.select(namespace or "", None), decode)]
+        return [each async for _, each in decoded(view.select(namespace or "", None), decode)]

@@ -6,7 +6,8 @@ an annotation: kubectl, GitOps and the audit log see it. A plan is the operator'
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -18,11 +19,11 @@ from edgewright.api.flashjob import FlashJob
 from edgewright.console.actions import Asked, asked_for, request_of, tell
 from edgewright.console.answers import BatchPlan, PlanRequest, RolloutPlan
 from edgewright.console.call import Call, answer, etag, shown
-from edgewright.console.operation import field_error
+from edgewright.console.operation import MERGE_PATCH, field_error
 from edgewright.console.problems import Refusal
 from edgewright.console.reads import Reads
 from edgewright.console.shared_cache import note_write
-from edgewright.controllers.rollout.changes import CHANGES, NotPossible, Wish, abort
+from edgewright.controllers.rollout.changes import CHANGES, Change, NotPossible, Wish, abort, refuse_recall
 from edgewright.controllers.rollout.plan import Plan, plan
 from edgewright.controllers.rollout.recall import recall_names, recall_of
 from edgewright.controllers.rollout.undo import previous, undo_name
@@ -35,7 +36,7 @@ _NAMED: Final = 1000
 
 
 async def act(call: Call) -> web.Response:
-    """Carries one action out; what is so already is answered with the rollout as it is."""
+    """Carries one action out; what is so already is answered with the rollout as it is, to who might change it."""
     action, key = call.part("action"), _key(call)
     change = CHANGES.get(action)
     if change is None:
@@ -44,25 +45,53 @@ async def act(call: Call) -> web.Response:
         )
     request = await request_of(call)
     asked = await asked_for(call, action, request)
-    for _ in range(_TRIES):
-        rollout = await call.client.of(FirmwareRollout).get(key)
+    wish = Wish(batch=request.batch, request=asked.at.isoformat())
+
+    def wanted(rollout: FirmwareRollout) -> Change | None:
         if request.revision and rollout.status.revision != request.revision:
             raise Refusal("conflict", f"revision {request.revision} is not the present one, {rollout.status.revision}")
+        with _possible():
+            spec = change(rollout, wish)
+        return None if spec is None else {"metadata": {"annotations": asked.annotation}, "spec": spec}
+
+    rollout = await call.client.of(FirmwareRollout).get(key)
+    if await _changed(call, rollout, wanted):
+        await tell(call, rollout, asked)
+    else:
+        await _try_to_change(call, key)
+    return await _as_it_is(call, key)
+
+
+async def _changed(call: Call, rollout: FirmwareRollout, change: Callable[[FirmwareRollout], Change | None]) -> bool:
+    """Patches the rollout, whatever its operator writes meanwhile; False where there is nothing to change."""
+    api = call.client.of(FirmwareRollout)
+    for _ in range(_TRIES):
+        patch = change(rollout)
+        if patch is None:
+            return False
         try:
-            spec = change(rollout, Wish(batch=request.batch, request=asked.at.isoformat()))
-        except NotPossible as error:
-            raise Refusal("conflict", str(error)) from error
-        if spec is None:
-            return await _as_it_is(call, key)
-        patch = {"metadata": {"annotations": asked.annotation}, "spec": spec}
-        with suppress(Conflict):
-            made = await call.client.of(FirmwareRollout).patch(
-                key, patch, resource_version=rollout.metadata.resource_version
-            )
+            made = await api.patch(rollout.key, patch, resource_version=rollout.metadata.resource_version)
+        except Conflict:
+            rollout = await api.get(rollout.key)
+        else:
             _note(call, made)
-            await tell(call, rollout, asked)
-            return await _as_it_is(call, key)
-    raise _restless()
+            return True
+    raise Refusal("conflict", "others keep changing the rollout: try again")
+
+
+async def _try_to_change(call: Call, key: Key) -> None:
+    """A patch of nothing that is not carried out: the API server refuses who may not change the rollout."""
+    path = FirmwareRollout.kind.path(key.namespace, key.name)
+    await call.exchange("PATCH", path, query={"dryRun": "All"}, body=b"{}", content_type=MERGE_PATCH)
+
+
+@contextmanager
+def _possible() -> Iterator[None]:
+    """What the rollout is in no state for is answered with the reason."""
+    try:
+        yield
+    except NotPossible as error:
+        raise Refusal("conflict", str(error)) from error
 
 
 async def recall(call: Call) -> web.Response:
@@ -70,13 +99,13 @@ async def recall(call: Call) -> web.Response:
     key = _key(call)
     asked = await asked_for(call, "recall", await request_of(call))
     rollout = await call.client.of(FirmwareRollout).get(key)
-    if rollout.spec.recall is not None:
-        raise Refusal("conflict", f"rollout {key.name} is a recall itself: undo it with a rollout of your own")
-    if rollout.status.recall:
-        return await _as_it_is(call, Key(key.namespace, rollout.status.recall))
+    with _possible():
+        refuse_recall(rollout, "recall")
     wanted = [_recall(rollout, name, asked) for name in recall_names(rollout)]
     with suppress(AlreadyExists):  # nothing by halves: who may not make the recall must not abort the rollout either
         await call.client.of(FirmwareRollout).create(wanted[0], dry_run=True)
+    if rollout.status.recall:
+        return await _as_it_is(call, Key(key.namespace, rollout.status.recall))
     await _end(call, rollout)
     for each in wanted:
         try:
@@ -103,7 +132,9 @@ async def undo(call: Call) -> web.Response:
     jobs = (
         await call.client.of(FlashJob).list(key.namespace, labels=f"{ROLLOUT_UID_LABEL}={rollout.metadata.uid}")
     ).items
-    spec = previous(rollout, jobs, (await api.list(key.namespace)).items)
+    others = (await api.list(key.namespace)).items
+    with _possible():
+        spec = previous(rollout, jobs, others)
     if spec is None:
         raise Refusal("conflict", f"nothing is known of what came before rollout {key.name}: recall it instead")
     name = undo_name(key.name)
@@ -126,27 +157,15 @@ async def undo(call: Call) -> web.Response:
 
 
 async def _end(call: Call, rollout: FirmwareRollout) -> None:
-    """Aborts a rollout that has not ended by itself, whatever its operator writes meanwhile."""
-    api = call.client.of(FirmwareRollout)
-    for _ in range(_TRIES):
-        try:
+    """Aborts a rollout that has not ended by itself."""
+
+    def aborted(rollout: FirmwareRollout) -> Change | None:
+        with suppress(NotPossible):
             spec = abort(rollout, Wish())
-        except NotPossible:
-            return
-        if spec is None:
-            return
-        try:
-            version = rollout.metadata.resource_version
-            _note(call, await api.patch(rollout.key, {"spec": spec}, resource_version=version))
-        except Conflict:
-            rollout = await api.get(rollout.key)
-        else:
-            return
-    raise _restless()
+            return None if spec is None else {"spec": spec}
+        return None
 
-
-def _restless() -> Refusal:
-    return Refusal("conflict", "others keep changing the rollout: try again")
+    await _changed(call, rollout, aborted)
 
 
 def _note(call: Call, made: FirmwareRollout) -> None:

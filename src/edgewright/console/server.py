@@ -76,6 +76,8 @@ class Settings:
     """The provider at which people sign in, where there is one."""
     secure: bool = False
     """Whether it speaks TLS itself."""
+    behind_proxy: bool = False
+    """Whether a proxy speaks with the callers, which says under which path they find the console."""
     shared_cache: bool = False
     """Whether our kinds are read once for all callers, as the kubeconfig's user, and shown by each caller's rights."""
     cache_granted: bool = False
@@ -144,7 +146,7 @@ class Console:
             app.router.add_get(START, self._sign_in(self._oidc.begin))
             app.router.add_get(CALLBACK, self._sign_in(self._oidc.finish))
         if built:
-            site.add_routes(app, self.settings.page)
+            site.add_routes(app, self.settings.page, behind_proxy=self.settings.behind_proxy)
         return app
 
     def stop_streams(self) -> None:
@@ -240,6 +242,8 @@ class Console:
         """Says with every answer, streams as well, what a browser may do with it."""
         for name, value in {**_SAFE, **self.settings.gate.cors(request.headers)}.items():
             answer.headers.setdefault(name, value)
+        if self.settings.behind_proxy and answer.headers.get("Location", "").startswith("/"):
+            answer.headers["Location"] = site.prefix_of(request.headers) + answer.headers["Location"]
         add_cookies(request, answer)
 
     @web.middleware
@@ -249,6 +253,8 @@ class Console:
         began = self._clock.elapsed()
         try:
             gate.check_host(request.headers)
+            if self.settings.behind_proxy:
+                site.prefix_of(request.headers)  # or a Refusal, while there is still an answer to put it into
             if request.method == "OPTIONS":
                 answer: web.StreamResponse = _preflight(gate, request)
             else:

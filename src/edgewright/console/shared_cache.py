@@ -1,18 +1,17 @@
 """One copy of each of our kinds for all callers: read with the console's own rights, shown by the rights of the caller.
 
-`objects` and `stream` ask `kind_cache_for`, which has the API server review the caller's rights before anything is
-shown; an answer counts for half a minute. A watch begins when a kind is first read and ends when nobody reads it any
-more. What cannot be served from here goes to the API server as the caller, as without it; foreign kinds do, unless an
-administrator has granted them to the console.
+`views` has the API server review a caller's rights before anything is shown; an answer counts for half a minute. A
+watch begins when a kind is first read and ends when nobody reads it any more. What cannot be served from here goes to
+the API server as the caller, as without it; foreign kinds do, unless an administrator has granted them to the console.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from edgewright.console.kind_cache import KindCache, ShownApi
 from edgewright.console.kinds import OURS
@@ -33,8 +32,16 @@ log = logs.get("console.cache")
 IDLE_SECONDS: Final = 300.0
 """After so long without a reader a kind is watched no more."""
 _VERDICTS: Final = 8192
-_NAMESPACE: Final = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?")
+_AT_ONCE: Final = 16
 _OURS: Final = frozenset(OURS.values())
+
+
+class Verdict(NamedTuple):
+    """What the API server said of a caller."""
+
+    until: float
+    """In elapsed seconds: so long it counts."""
+    allowed: bool
 
 
 class SharedCache:
@@ -51,7 +58,7 @@ class SharedCache:
         self._review_seconds = review_seconds
         self._kinds: dict[Kind, KindCache] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._verdicts: OrderedDict[tuple[str, Kind, str, str], tuple[float, bool]] = OrderedDict()
+        self._verdicts: OrderedDict[tuple[str, Kind, str, str], Verdict] = OrderedDict()
         self._granted: OrderedDict[Kind, tuple[float, bool]] = OrderedDict()
 
     @property
@@ -70,21 +77,47 @@ class SharedCache:
             task.add_done_callback(self._tasks.discard)
         return found
 
-    async def permitted_until(self, call: Call, kind: Kind, verb: str, namespace: str) -> float:
-        """Until when (in elapsed seconds) the caller may, as far as is known; 0 where the API server must be asked."""
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that hold an object of any kind that is watched now."""
+        return frozenset[str]().union(*(each.namespaces for each in self._kinds.values())) - {""}
+
+    async def verdict(self, call: Call, kind: Kind, verb: str, namespace: str) -> Verdict:
+        """What the API server says of the caller, or said lately; its error where it does not answer."""
         key = (call.caller.digest if call.caller else "", kind, verb, namespace)
+        if (known := self._known(key)) is not None:
+            return known
         now = self._clock.elapsed()
-        until, allowed = self._verdicts.get(key, (0.0, False))
-        if until <= now:
-            try:
-                until, allowed = now + self._review_seconds, await may(call.client, kind, verb, namespace)
-            except KubernetesError:  # what is wrong will be told by the request itself
-                return 0.0
-            self._verdicts.pop(key, None)
-            self._verdicts[key] = until, allowed
-            while len(self._verdicts) > _VERDICTS:
-                self._verdicts.popitem(last=False)
-        return until if allowed else 0.0
+        found = Verdict(now + self._review_seconds, await may(call.client, kind, verb, namespace))
+        self._verdicts.pop(key, None)
+        self._verdicts[key] = found
+        while len(self._verdicts) > _VERDICTS:
+            self._verdicts.popitem(last=False)
+        return found
+
+    async def verdicts(self, call: Call, kind: Kind, verb: str, namespaces: Collection[str]) -> dict[str, Verdict]:
+        """The same for many namespaces, some of them at a time."""
+        caller = call.caller.digest if call.caller else ""
+        lately = {each: self._known((caller, kind, verb, each)) for each in namespaces}
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(namespace: str) -> Verdict:
+            async with turns:
+                return await self.verdict(call, kind, verb, namespace)
+
+        asked = [each for each, known in lately.items() if known is None]
+        answers = await asyncio.gather(*map(one, asked), return_exceptions=True)
+        found = {each: known for each, known in lately.items() if known is not None}
+        for namespace, each in zip(asked, answers, strict=True):
+            if isinstance(each, BaseException):
+                raise each
+            found[namespace] = each
+        return found
+
+    def _known(self, key: tuple[str, Kind, str, str]) -> Verdict | None:
+        """What was said lately, as long as it counts."""
+        found = self._verdicts.get(key)
+        return found if found is not None and found.until > self._clock.elapsed() else None
 
     async def holds(self, kind: Kind) -> bool:
         """Whether a kind is one of those that are kept here: ours are, others where the console was granted them."""
@@ -142,26 +175,6 @@ class SharedCache:
             if self._kinds.get(kept.kind) is kept:
                 del self._kinds[kept.kind]
             kept.close()
-
-
-async def kind_cache_for(
-    call: Call, kind: Kind, verb: str, namespace: str | None, *, patience: float | None = None
-) -> KindCache | None:
-    """The copy of a kind that may be shown to the caller; None where the API server must be asked as the caller.
-
-    Who needs all of a kind waits longer with `patience`: to list it once more would take as long as the cache does.
-    """
-    cache = call.shared.cache
-    if cache is None or not _NAMESPACE.fullmatch(namespace or "") or not await cache.holds(kind):
-        return None
-    if not await cache.permitted_until(call, kind, verb, namespace or ""):
-        return None
-    kept = cache.of(kind)
-    with kept.in_use():
-        # A read elsewhere is soon over; a stream elsewhere costs the API server a watch for as long as it lasts.
-        patience = patience or call.shared.limits.cache_seconds
-        there = await kept.current(patience, stubborn=verb == "watch")
-        return kept if there else None
 
 
 def selector(text: str) -> selectors.Selector | None:

@@ -120,8 +120,8 @@ class Changes:
                     async for part in parts:
                         begun = True
                         yield part
-        except KubernetesError as error:
-            refusal = refusal_for(error)
+        except (KubernetesError, Refusal) as error:
+            refusal = error if isinstance(error, Refusal) else refusal_for(error)
             if not begun:
                 raise refusal from error
             yield message("problem", refusal.problem)

@@ -99,21 +99,14 @@ class Recorder:
 
     def record(self, about: Resource, type: EventType, reason: str, message: str) -> None:  # noqa: A002
         """Notes that something happened; returns at once."""
-        reference = ObjectReference(
-            api_version=about.kind.api_version,
-            kind=about.kind.kind,
-            namespace=about.metadata.namespace,
-            name=about.metadata.name,
-            uid=about.metadata.uid,
-            resource_version=about.metadata.resource_version,
-        )
+        reference = reference_to(about)
         key = event_key(reference, type, reason, message)
         pending = self._pending.get(key)
         if pending is None:
             if len(self._pending) >= self._capacity:
                 self._drop("full")
                 return
-            pending = self._pending[key] = _Pending(reference, type, reason, message[:_MAX_MESSAGE])
+            pending = self._pending[key] = _Pending(reference, type, reason, message)
         pending.times += 1
         self._idle.clear()
         self._something.set()
@@ -176,21 +169,17 @@ class Recorder:
         self._drop("contended")
 
     async def _create(self, key: Key, pending: _Pending) -> Event:
-        now = self._clock.now().replace(microsecond=0)
-        return await self._api.create(
-            Event(
-                metadata=ObjectMeta(name=key.name, namespace=key.namespace),
-                involved_object=pending.about,
-                type=pending.type,
-                reason=pending.reason,
-                message=pending.message,
-                count=pending.times,
-                first_timestamp=now,
-                last_timestamp=now,
-                source=EventSource(component=self._component),
-                reporting_component=self._component,
-            )
+        made = event_of(
+            pending.about,
+            pending.type,
+            pending.reason,
+            pending.message,
+            metadata=ObjectMeta(name=key.name, namespace=key.namespace),
+            component=self._component,
+            at=self._clock.now(),
+            times=pending.times,
         )
+        return await self._api.create(made)
 
     async def _count(self, key: Key, known: Event, times: int) -> Event:
         now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -200,6 +189,45 @@ class Recorder:
     def _drop(self, why: str) -> None:
         if self._dropped is not None:
             self._dropped(why)
+
+
+def reference_to(about: Resource) -> ObjectReference:
+    """Points at an object as it is."""
+    return ObjectReference(
+        api_version=about.kind.api_version,
+        kind=about.kind.kind,
+        namespace=about.metadata.namespace,
+        name=about.metadata.name,
+        uid=about.metadata.uid,
+        resource_version=about.metadata.resource_version,
+    )
+
+
+def event_of(
+    about: ObjectReference,
+    type: EventType,  # noqa: A002
+    reason: str,
+    message: str,
+    *,
+    metadata: ObjectMeta,
+    component: str,
+    at: datetime,
+    times: int = 1,
+) -> Event:
+    """What happened to an object, as the server takes it."""
+    at = at.replace(microsecond=0)
+    return Event(
+        metadata=metadata,
+        involved_object=about,
+        type=type,
+        reason=reason,
+        message=message[:_MAX_MESSAGE],
+        count=times,
+        first_timestamp=at,
+        last_timestamp=at,
+        source=EventSource(component=component),
+        reporting_component=component,
+    )
 
 
 def event_key(about: ObjectReference, type: str, reason: str, message: str) -> Key:  # noqa: A002

@@ -386,6 +386,19 @@ def test_undo_without_anything_before_says_so(capsys: Capture, plane: Plane, nam
     assert (done.code, "nothing is known of what came before" in done.err) == (1, True)
 
 
+def test_a_recall_is_neither_undone_nor_recalled(capsys: Capture, plane: Plane, name: str) -> None:
+    create(capsys, plane, f"{name}-before", "-l", f"only={name}")
+    create(capsys, plane, name, "-l", f"only={name}")
+    assert typed(capsys, "rollout", "recall", name, plane=plane).code == 0
+    back = f"{name}-recall"
+    rollout = tell(plane, back, phase="Progressing", revision=2)
+    add_job(plane, rollout, 1, firmware="registry.example/thermo:1.3.0", version="1.3.0")
+    for verb in ("undo", "recall"):
+        done = typed(capsys, "rollout", verb, back, plane=plane)
+        assert (done.code, f"rollout {back} is the recall of {name}" in done.err) == (1, True), done
+    assert get(plane, back).spec.aborted is None
+
+
 def test_recall_aborts_and_makes_a_rollout_that_refers_to_the_old_one(capsys: Capture, plane: Plane, name: str) -> None:
     create(capsys, plane, name)
     assert typed(capsys, "rollout", "recall", name, plane=plane).code == 0

@@ -132,6 +132,7 @@ async def consoles(
     shared_cache: bool = False,
     cache_granted: bool = False,
     clock: Clock | None = None,
+    behind_proxy: bool = False,
     page: Path | None = None,
 ) -> AsyncIterator[Portal]:
     """A console, an API server behind it, and an application; without a page, whatever `make web` has built here."""
@@ -153,6 +154,7 @@ async def consoles(
             oidc=oidc,
             shared_cache=shared_cache,
             cache_granted=cache_granted,
+            behind_proxy=behind_proxy,
             page=page or directory / "not built",
         )
         async with in_front_of(config, settings, clock=clock) as (console, url), calling() as session:

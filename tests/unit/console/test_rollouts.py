@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from edgewright.api.firmwarerollout import REVISION_ANNOTATION, ROLLOUT_UID_LABEL, FirmwareRollout
 from edgewright.console.actions import ACTION_ANNOTATION
 from edgewright.runtime.client import Api
-from tests.unit.console.consoles import IN_DEFAULT, ROLLOUTS, Portal, consoles, device, rollout, widget
+from tests.unit.console.consoles import IN_DEFAULT, JOBS, ROLLOUTS, Portal, consoles, device, job, rollout, widget
+from tests.unit.console.narrow import narrow
 
 
 async def test_an_action_changes_the_spec_and_says_who_and_why(tmp_path: Path) -> None:
@@ -156,6 +158,51 @@ async def test_an_undo_brings_what_came_before_and_is_made_once(tmp_path: Path) 
             assert (await portal("PUT", f"{ROLLOUTS}/{name}", {**taken, "metadata": {"name": name}})).status == 201
         refused = await portal("POST", f"{ROLLOUTS}/third/undo", {})
         assert (refused.status, "third-undo is taken" in refused.body["detail"]) == (409, True)
+
+
+async def test_a_recall_is_not_undone_and_nothing_is_changed_by_trying(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        chosen = {"selector": {"labels": {"matchLabels": {"site": "a"}}}}
+        for number, name in enumerate(("first", "second")):
+            of = rollout(name, **chosen, firmware=f"registry.example/thermo:{number}", version=str(number))
+            assert (await portal("PUT", f"{ROLLOUTS}/{name}", of)).status == 201
+        back = (await portal("POST", f"{ROLLOUTS}/second/recall")).body["metadata"]["name"]
+        # What came before by its jobs, too: those of an earlier revision of the recall.
+        uid = (await portal("GET", f"{ROLLOUTS}/{back}")).body["metadata"]["uid"]
+        told = await portal.api(
+            "PATCH",
+            f"/apis/edgewright.dev/v1alpha1/namespaces/default/firmwarerollouts/{back}/status",
+            {"status": {"revision": 2}},
+            media="application/merge-patch+json",
+        )
+        assert told.code == 200, told.body
+        earlier = job("earlier")
+        earlier["metadata"] |= {
+            "labels": {ROLLOUT_UID_LABEL: uid},
+            "annotations": {REVISION_ANNOTATION: "1"},
+        }
+        assert (await portal("PUT", f"{JOBS}/earlier", earlier)).status == 201
+        for action in ("undo", "undo?dryRun=All", "recall"):
+            refused = await portal("POST", f"{ROLLOUTS}/{back}/{action}", {})
+            assert (refused.status, refused.body.get("type")) == (409, "/api/v1/problems/conflict"), refused.body
+            assert f"rollout {back} is the recall of second" in refused.body["detail"]
+        assert "aborted" not in (await portal("GET", f"{ROLLOUTS}/{back}")).body["spec"]
+        assert len((await portal("GET", ROLLOUTS)).body["items"]) == 3
+
+
+@pytest.mark.parametrize("spec", [{"paused": True}, {"aborted": True}, {"approvals": ["canary"]}])
+async def test_what_is_so_already_takes_the_right_to_change_it_too(tmp_path: Path, spec: dict[str, Any]) -> None:
+    async with consoles(tmp_path) as portal:
+        await portal("PUT", f"{ROLLOUTS}/thermo", rollout(**spec))
+        action = {"paused": "pause", "aborted": "abort", "approvals": "approve"}[next(iter(spec))]
+        caller = await narrow(portal, "default", kind=FirmwareRollout.kind)
+        refused = await caller("POST", f"{ROLLOUTS}/thermo/{action}", {"batch": "canary"})
+        said = {name: refused.body.get(name) for name in ("status", "verb", "resource", "namespace")}
+        wanted = {"status": 403, "verb": "patch", "resource": "firmwarerollouts.edgewright.dev", "namespace": "default"}
+        assert said == wanted, refused.body
+        before = (await portal("GET", f"{ROLLOUTS}/thermo")).headers["ETag"]
+        done = await portal("POST", f"{ROLLOUTS}/thermo/{action}", {"batch": "canary"})
+        assert (done.status, done.headers["ETag"]) == (202, before)
 
 
 async def test_the_fleet_is_frozen_once_and_says_who_and_why(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 // One way to ask the REST API: JSON in, JSON out, a ProblemError where it refuses. It keeps the token in memory only.
 import { text } from "../model/text";
+import { prefix } from "./place";
 import type { Problem } from "./types";
 
 let token = "";
@@ -48,7 +49,7 @@ export async function api<T>(method: string, path: string, settings: Settings = 
 export async function send(method: string, path: string, { body, headers, signal }: Settings = {}): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(path, {
+    answer = await fetch(prefix + path, {
       method,
       headers: {
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),

@@ -176,6 +176,14 @@ export interface Flash {
   ended: string | null;
 }
 
+export interface FlashLog {
+  job: string;
+  live: boolean;
+  lines: string[];
+  attempt: number;
+  outcome: string;
+}
+
 export interface Plan {
   total: number;
   batches: { number: number; name: string; size: number; devices: string[]; soakSeconds: number; successPercent: number; manual: boolean }[];

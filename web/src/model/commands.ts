@@ -16,6 +16,9 @@ export interface Subject {
   name?: string;
   /** Only objects with these labels. */
   labels?: string;
+  /** Only objects that have these words, and in which order: the console's own, of which kubectl knows nothing. */
+  words?: string;
+  sort?: string;
 }
 
 export const ROLLOUTS = { resource: "rollouts", kubectl: "firmwarerollouts.edgewright.dev", namespaced: true };
@@ -38,10 +41,11 @@ export function quoted(word: string): string {
 
 /** How to read it with kubectl, curl and, for kinds of ours, edgewright. */
 export function commandsFor(subject: Subject, origin: string): Commands {
-  const { resource, kubectl, name, labels } = subject;
+  const { resource, kubectl, name, labels, words, sort } = subject;
   const where = scope(subject);
   const chosen = labels && !name ? ` -l ${quoted(labels)}` : "";
-  const query = labels && !name ? `?labelSelector=${encodeURIComponent(labels)}` : "";
+  const asked = Object.entries(name ? {} : { labelSelector: labels, q: words, sort }).filter(([, value]) => value);
+  const query = asked.map(([key, value], at) => `${at ? "&" : "?"}${key}=${encodeURIComponent(value!)}`).join("");
   const found: Commands = {
     kubectl: `kubectl get ${kubectl}${name ? ` ${quoted(name)} -o yaml` : ""}${where}${chosen}`,
     curl: `curl ${AUTHORIZED} ${quoted(origin + path(subject) + query)}`,

@@ -96,6 +96,9 @@ test("commands can be pasted into a shell", () => {
     edgewright: "edgewright rollout get r -n n",
   });
   expect(commandsFor(ROLLOUTS, "http://c").edgewright).toBe("edgewright rollout list -A");
+  expect(commandsFor({ ...ROLLOUTS, words: "a b", sort: "-created" }, "http://c").curl).toBe(
+    `curl -H "Authorization: Bearer $TOKEN" 'http://c/api/v1/rollouts?q=a%20b&sort=-created'`,
+  );
   expect(commandsFor({ ...DEVICES, labels: "site=a" }, "http://c")).toEqual({
     kubectl: "kubectl get devices.edgewright.dev -l site=a",
     curl: `curl -H "Authorization: Bearer $TOKEN" 'http://c/api/v1/devices?labelSelector=site%3Da'`,

@@ -55,7 +55,11 @@ export const text = {
     more: "Show more",
     shown: (shown: number, more: number) => (more ? `${shown} shown, ${more} more` : `${shown} shown`),
   },
-  device: { flash: "Flash", history: "History", none: "It was never flashed by a job that is remembered.", proven: "Proven version", lastSeen: "Last seen", endpoint: "Endpoint", log: "Log of the last failure", yaml: "YAML", type: "Type", says: "Says it runs", job: "Being flashed by" },
+  device: { flash: "Flash", history: "History", none: "It was never flashed by a job that is remembered.", proven: "Proven version", lastSeen: "Last seen", endpoint: "Endpoint", log: "Log", logEmpty: "Nothing is written yet.", yaml: "YAML", type: "Type", says: "Says it runs", job: "Being flashed by" },
+  log: {
+    live: (job: string, attempt: number) => `${job}, attempt ${attempt}: it is being written.`,
+    ended: (job: string, outcome: string) => `${job} ended as ${outcome}.`,
+  },
   rollouts: { title: "Rollouts", empty: "There is no rollout yet", create: "Create rollout" },
   rollout: {
     batches: "Batches",
@@ -113,7 +117,7 @@ export const text = {
     seconds: "s soak",
     approval: "then approval",
   },
-  kinds: { title: "Any kind", name: "Name", kind: "Kind", ours: "ours", empty: "No object of this kind", create: "Create", namespace: "Namespace", age: "Age", version: "apiVersion" },
+  kinds: { title: "Any kind", name: "Name", kind: "Kind", ours: "ours", empty: "No object of this kind", create: "Create", namespace: "Namespace", created: "Created", version: "apiVersion" },
   object: {
     edit: "YAML",
     status: "Status",
@@ -164,6 +168,8 @@ export const text = {
   },
   copyAs: (programs: string[]) => `Copy as ${programs.join(", ")}`,
   namespaceFilter: "Namespace (empty: all)",
+  wordFilter: "Filter by words",
+  noMatch: "Nothing matches",
   copyCommand: (program: string) => `Copy the ${program} command`,
   copy: "Copy",
   copied: "Copied",

@@ -5,6 +5,7 @@ import { useNavigate } from "react-router";
 import { stringify } from "yaml";
 
 import { ProblemError, api, pathOf } from "../api/client";
+import { address } from "../api/place";
 import type { Plan, Problem } from "../api/types";
 import { ROLLOUTS, createCommands } from "../model/commands";
 import { type Draft, EMPTY, rolloutOf } from "../model/new-rollout";
@@ -77,7 +78,7 @@ export function CreateRolloutPage(): ReactElement {
           <Button isDisabled={busy} isLoading={busy} onClick={() => void create()}>
             {text.create.create}
           </Button>
-          <CopyAs commands={createCommands(ROLLOUTS, rollout, window.location.origin)} />
+          <CopyAs commands={createCommands(ROLLOUTS, rollout, address())} />
         </>
       ) : null}
     </div></PageSection>

@@ -17,12 +17,14 @@ import { stringify } from "yaml";
 
 import { api, pathOf } from "../api/client";
 import { useLive } from "../api/live";
+import { address } from "../api/place";
 import type { Device, Flash } from "../api/types";
 import { DEVICES, commandsFor } from "../model/commands";
 import { stateOf } from "../model/states";
 import { text } from "../model/text";
 import { ago, moment } from "../model/time";
 import { CopyAs } from "../parts/copy-as";
+import { FlashLogView } from "../parts/flash-log";
 import { Failure, LiveView, Loading, Nothing, StateLabel } from "../parts/state";
 
 export function DevicePage(): ReactElement {
@@ -66,12 +68,13 @@ function Details({ device }: { device: Device }): ReactElement {
         </Button>
       </div>
       <History device={device} />
+      <FlashLogView device={device} />
       <Title headingLevel="h2">{text.device.yaml}</Title>
       <pre className="ew-diff">{stringify(device)}</pre>
       <CopyAs
         commands={commandsFor(
           { ...DEVICES, name: device.metadata.name },
-          window.location.origin,
+          address(),
         )}
       />
     </div>
@@ -97,7 +100,7 @@ function History({ device }: { device: Device }): ReactElement {
   const name = device.metadata.name;
   const history = useQuery({
     queryKey: ["history", name, device.metadata.resourceVersion],
-    queryFn: () => api<{ flashes: Flash[]; log: string[] }>("GET", `${pathOf("devices", undefined, name)}/history`),
+    queryFn: () => api<{ flashes: Flash[] }>("GET", `${pathOf("devices", undefined, name)}/history`),
     placeholderData: (before) => before,
   });
   return (
@@ -126,12 +129,6 @@ function History({ device }: { device: Device }): ReactElement {
             ))}
           </Tbody>
         </Table>
-      ) : null}
-      {history.data?.log.length ? (
-        <>
-          <Title headingLevel="h3">{text.device.log}</Title>
-          <pre className="ew-diff">{history.data.log.join("\n")}</pre>
-        </>
       ) : null}
     </section>
   );

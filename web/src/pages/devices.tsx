@@ -1,64 +1,45 @@
-// The list of devices: pages from the server, filters in the address.
-import { Button, PageSection, SearchInput, Title, ToggleGroup, ToggleGroupItem } from "@patternfly/react-core";
+// The list of devices: pages from the server, which searches and orders them; filters in the address.
+import { Button, PageSection, Title, ToggleGroup, ToggleGroupItem } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactElement } from "react";
-import { Link, useSearchParams } from "react-router";
+import { Link } from "react-router";
 
 import { api } from "../api/client";
+import { address } from "../api/place";
 import type { Device, List } from "../api/types";
 import { DEVICES, commandsFor } from "../model/commands";
 import { STATES, stateOf } from "../model/states";
 import { text } from "../model/text";
 import { ago } from "../model/time";
 import { CopyAs } from "../parts/copy-as";
+import { SortedTh, WordFilter, useListFilter } from "../parts/list-filter";
+import { useParameter, useSettled } from "../parts/parameters";
 import { Failure, Loading, Nothing, StateLabel } from "../parts/state";
 
-/** Whether a device fits what is searched for. */
-export function fits(device: Device, state: string, words: string): boolean {
-  if (state && stateOf(device) !== state) {
-    return false;
-  }
-  const told = `${device.metadata.name} ${device.spec.type ?? ""} ${device.status?.version ?? ""} ${device.spec.endpoint ?? ""}`;
-  return told.toLowerCase().includes(words.toLowerCase());
-}
-
 export function DevicesPage(): ReactElement {
-  const [search, setSearch] = useSearchParams();
-  const [state, words, labels] = ["state", "q", "labels"].map((name) => search.get(name) ?? "") as [string, string, string];
-  const set = (name: string, value: string) => {
-    const next = new URLSearchParams(search);
-    if (value) {
-      next.set(name, value);
-    } else {
-      next.delete(name);
-    }
-    setSearch(next, { replace: true });
-  };
+  const filter = useListFilter();
+  const [state, setState] = useParameter("state");
+  const [labels] = useParameter("labels");
+  const words = useSettled(filter.words.trim());
+  const { sort } = filter;
+  const chosen = new URLSearchParams({ limit: "500", ...(labels && { labelSelector: labels }), ...(words && { q: words }), ...(sort && { sort }) });
   const pages = useInfiniteQuery({
-    queryKey: ["devices", labels],
-    queryFn: ({ pageParam }) =>
-      api<List<Device>>(
-        "GET",
-        `/api/v1/devices?limit=500${labels ? `&labelSelector=${encodeURIComponent(labels)}` : ""}${pageParam ? `&continue=${encodeURIComponent(pageParam)}` : ""}`,
-      ),
+    queryKey: ["devices", labels, words, sort],
+    queryFn: ({ pageParam, signal }) =>
+      api<List<Device>>("GET", `/api/v1/devices?${chosen}${pageParam ? `&continue=${encodeURIComponent(pageParam)}` : ""}`, { signal }),
     initialPageParam: "",
     getNextPageParam: (last) => last.metadata.continue || undefined,
+    placeholderData: (before) => before,
     refetchInterval: 10_000,
   });
   const loaded = pages.data?.pages.flatMap((page) => page.items) ?? [];
-  const found = loaded.filter((each) => fits(each, state, words));
+  const found = state ? loaded.filter((each) => stateOf(each) === state) : loaded;
   const more = pages.data?.pages.at(-1)?.metadata.remainingItemCount ?? 0;
   return (
     <PageSection><div className="ew-page">
       <Title headingLevel="h1">{text.devices.title}</Title>
-      <SearchInput
-        aria-label={text.devices.filter}
-        placeholder={text.devices.filter}
-        value={words}
-        onChange={(_, value) => set("q", value)}
-        onClear={() => set("q", "")}
-      />
+      <WordFilter filter={filter} label={text.devices.filter} />
       <ToggleGroup aria-label={text.state}>
         {STATES.map((each) => (
           <ToggleGroupItem
@@ -66,7 +47,7 @@ export function DevicesPage(): ReactElement {
             text={text.states[each]}
             buttonId={`state-${each}`}
             isSelected={state === each}
-            onChange={() => set("state", state === each ? "" : each)}
+            onChange={() => setState(state === each ? "" : each)}
           />
         ))}
       </ToggleGroup>
@@ -76,7 +57,8 @@ export function DevicesPage(): ReactElement {
         <Table variant="compact" aria-label={text.devices.title}>
           <Thead>
             <Tr>
-              {[text.name, text.state, text.type, text.version, text.outcome, text.device.lastSeen].map((each) => (
+              <SortedTh filter={filter} by="name">{text.name}</SortedTh>
+              {[text.state, text.type, text.version, text.outcome, text.device.lastSeen].map((each) => (
                 <Th key={each} modifier="fitContent">{each}</Th>
               ))}
             </Tr>
@@ -105,7 +87,7 @@ export function DevicesPage(): ReactElement {
           {text.devices.more}
         </Button>
       ) : null}
-      <CopyAs commands={commandsFor({ ...DEVICES, labels }, window.location.origin)} />
+      <CopyAs commands={commandsFor({ ...DEVICES, labels, words, sort }, address())} />
     </div></PageSection>
   );
 }

@@ -7,6 +7,7 @@ import { Link, useSearchParams } from "react-router";
 
 import { api } from "../api/client";
 import { useLive } from "../api/live";
+import { address } from "../api/place";
 import type { FleetSummary, Rollout } from "../api/types";
 import { fleetCommands } from "../model/commands";
 import { STATES } from "../model/states";
@@ -45,7 +46,7 @@ export function FleetPage(): ReactElement {
             onChange={(_, value) => setSearch(value === "site" ? {} : { groupBy: value }, { replace: true })}
           />
           <Groups fleet={fleet.data} label={groupBy} />
-          <CopyAs commands={fleetCommands(groupBy, window.location.origin)} />
+          <CopyAs commands={fleetCommands(groupBy, address())} />
         </div>
       ) : null}
       {fleet.data && !fleet.data.freeze ? <FleetSwitch fleet={fleet.data} /> : null}

@@ -7,11 +7,13 @@ import { Link, useParams } from "react-router";
 
 import { api } from "../api/client";
 import { useLive } from "../api/live";
+import { address } from "../api/place";
 import type { Condition, KindEntry, Obj } from "../api/types";
 import { commandsFor, kindCommands, kubectlName } from "../model/commands";
 import { text } from "../model/text";
 import { ago } from "../model/time";
 import { CopyAs } from "../parts/copy-as";
+import { SortedTh, WordFilter, filtered, useListFilter } from "../parts/list-filter";
 import { NamespaceFilter, useNamespace } from "../parts/namespace-filter";
 import { GuardedLink, useRights } from "../parts/rights";
 import { Failure, LiveView, Loading, Nothing, PhaseLabel } from "../parts/state";
@@ -65,7 +67,7 @@ export function KindsPage(): ReactElement {
           ))}
         </Tbody>
       </Table>
-      <CopyAs commands={kindCommands(window.location.origin)} />
+      <CopyAs commands={kindCommands(address())} />
     </div></PageSection>
   );
 }
@@ -77,6 +79,7 @@ export function KindPage(): ReactElement {
   const [namespace, setNamespace] = useNamespace();
   const live = useLive<Obj>(`of=${encodeURIComponent(resource)}${namespace ? `&namespace=${encodeURIComponent(namespace)}` : ""}`);
   const rights = useRights(resource, namespace);
+  const filter = useListFilter();
   return (
     <PageSection><div className="ew-page">
       <Title headingLevel="h1">{kind?.kind ?? resource}</Title>
@@ -85,29 +88,34 @@ export function KindPage(): ReactElement {
           {text.kinds.create}
         </GuardedLink>
         {kind?.namespaced ? <NamespaceFilter namespace={namespace} set={setNamespace} /> : null}
+        <WordFilter filter={filter} />
       </div>
       <LiveView live={live}>
         {(found) =>
           found.length === 0 ? (
             <Nothing title={text.kinds.empty} />
+          ) : filtered(found, filter).length === 0 ? (
+            <Nothing title={text.noMatch} />
           ) : (
             <Table variant="compact" aria-label={kind?.kind ?? resource}>
               <Thead>
                 <Tr>
-                  {[text.name, text.kinds.namespace, text.state, text.kinds.age].map((each) => (
+                  <SortedTh filter={filter} by="name">{text.name}</SortedTh>
+                  {[text.kinds.namespace, text.state].map((each) => (
                     <Th key={each} modifier="fitContent">{each}</Th>
                   ))}
+                  <SortedTh filter={filter} by="created">{text.kinds.created}</SortedTh>
                 </Tr>
               </Thead>
               <Tbody>
-                {found.map((each) => (
+                {filtered(found, filter).map((each) => (
                   <Tr key={each.metadata.uid}>
                     <Td dataLabel={text.name}>
                       <Link to={pageOf(resource, each)}>{each.metadata.name}</Link>
                     </Td>
                     <Td dataLabel={text.kinds.namespace}>{each.metadata.namespace}</Td>
                     <Td dataLabel={text.state}>{standing(each) ? <PhaseLabel phase={standing(each)} /> : null}</Td>
-                    <Td dataLabel={text.kinds.age}>{ago(each.metadata.creationTimestamp, new Date())}</Td>
+                    <Td dataLabel={text.kinds.created}>{ago(each.metadata.creationTimestamp, new Date())}</Td>
                   </Tr>
                 ))}
               </Tbody>
@@ -115,7 +123,7 @@ export function KindPage(): ReactElement {
           )
         }
       </LiveView>
-      <CopyAs commands={commandsFor({ resource, kubectl: kubectlName(kind ?? { name: resource }), namespaced: kind?.namespaced ?? true, namespace }, window.location.origin)} />
+      <CopyAs commands={commandsFor({ resource, kubectl: kubectlName(kind ?? { name: resource }), namespaced: kind?.namespaced ?? true, namespace, words: filter.words, sort: filter.sort }, address())} />
     </div></PageSection>
   );
 }

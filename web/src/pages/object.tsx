@@ -6,6 +6,7 @@ import { useNavigate, useParams, useSearchParams } from "react-router";
 
 import { api, pathOf } from "../api/client";
 import { useLive } from "../api/live";
+import { address } from "../api/place";
 import type { KindSchema, Obj } from "../api/types";
 import { commandsFor, kubectlName } from "../model/commands";
 import { text } from "../model/text";
@@ -59,7 +60,7 @@ export function ObjectPage(): ReactElement {
           <MaskedYaml schema={kind.data?.schema.properties?.status} value={now.status} />
         </section>
       ) : null}
-      <CopyAs commands={commandsFor({ resource, kubectl: kubectlName(kind.data ?? { name: resource }), namespaced: Boolean(namespace), namespace, name }, window.location.origin)} />
+      <CopyAs commands={commandsFor({ resource, kubectl: kubectlName(kind.data ?? { name: resource }), namespaced: Boolean(namespace), namespace, name }, address())} />
     </div></PageSection>
   );
 }

@@ -5,6 +5,7 @@ import type { ReactElement } from "react";
 import { Link, useParams } from "react-router";
 
 import { useLive } from "../api/live";
+import { address } from "../api/place";
 import type { BatchStatus, FlashJob, FlashedDevice, Rollout } from "../api/types";
 import { ROLLOUTS, commandsFor } from "../model/commands";
 import { text } from "../model/text";
@@ -67,7 +68,7 @@ function Details({ rollout }: { rollout: Rollout }): ReactElement {
       <CopyAs
         commands={commandsFor(
           { ...ROLLOUTS, namespace: metadata.namespace, name: metadata.name },
-          window.location.origin,
+          address(),
         )}
       />
     </div>

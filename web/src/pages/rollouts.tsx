@@ -5,11 +5,13 @@ import type { ReactElement } from "react";
 import { Link } from "react-router";
 
 import { useLive } from "../api/live";
+import { address } from "../api/place";
 import type { Rollout } from "../api/types";
 import { ROLLOUTS, commandsFor } from "../model/commands";
 import { text } from "../model/text";
 import { ago } from "../model/time";
 import { CopyAs } from "../parts/copy-as";
+import { SortedTh, WordFilter, filtered, useListFilter } from "../parts/list-filter";
 import { NamespaceFilter, useNamespace } from "../parts/namespace-filter";
 import { GuardedLink, useRights } from "../parts/rights";
 import { LiveView, Nothing, PhaseLabel } from "../parts/state";
@@ -18,6 +20,7 @@ export function RolloutsPage(): ReactElement {
   const [namespace, setNamespace] = useNamespace();
   const live = useLive<Rollout>(`of=rollouts${namespace ? `&namespace=${encodeURIComponent(namespace)}` : ""}`);
   const rights = useRights("rollouts", namespace);
+  const filter = useListFilter();
   return (
     <PageSection><div className="ew-page">
       <Title headingLevel="h1">{text.rollouts.title}</Title>
@@ -26,22 +29,27 @@ export function RolloutsPage(): ReactElement {
           {text.rollouts.create}
         </GuardedLink>
         <NamespaceFilter namespace={namespace} set={setNamespace} />
+        <WordFilter filter={filter} />
       </div>
       <LiveView live={live}>
         {(rollouts) =>
           rollouts.length === 0 ? (
             <Nothing title={text.rollouts.empty} />
+          ) : filtered(rollouts, filter).length === 0 ? (
+            <Nothing title={text.noMatch} />
           ) : (
             <Table variant="compact" aria-label={text.rollouts.title}>
               <Thead>
                 <Tr>
-                  {[text.name, text.kinds.namespace, text.phase, text.progress, text.version, text.message, text.kinds.age].map((each) => (
+                  <SortedTh filter={filter} by="name">{text.name}</SortedTh>
+                  {[text.kinds.namespace, text.phase, text.progress, text.version, text.message].map((each) => (
                     <Th key={each} modifier="fitContent">{each}</Th>
                   ))}
+                  <SortedTh filter={filter} by="created">{text.kinds.created}</SortedTh>
                 </Tr>
               </Thead>
               <Tbody>
-                {rollouts.map((each) => (
+                {filtered(rollouts, filter).map((each) => (
                   <Tr key={each.metadata.uid}>
                     <Td dataLabel={text.name}>
                       <Link to={`/rollouts/${each.metadata.namespace}/${each.metadata.name}`}>{each.metadata.name}</Link>
@@ -53,7 +61,7 @@ export function RolloutsPage(): ReactElement {
                     <Td dataLabel={text.progress}>{each.status?.progress}</Td>
                     <Td dataLabel={text.version}>{each.spec.version}</Td>
                     <Td dataLabel={text.message}>{each.status?.message}</Td>
-                    <Td dataLabel={text.kinds.age}>{ago(each.metadata.creationTimestamp, new Date())}</Td>
+                    <Td dataLabel={text.kinds.created}>{ago(each.metadata.creationTimestamp, new Date())}</Td>
                   </Tr>
                 ))}
               </Tbody>
@@ -61,7 +69,7 @@ export function RolloutsPage(): ReactElement {
           )
         }
       </LiveView>
-      <CopyAs commands={commandsFor({ ...ROLLOUTS, namespace }, window.location.origin)} />
+      <CopyAs commands={commandsFor({ ...ROLLOUTS, namespace, words: filter.words, sort: filter.sort }, address())} />
     </div></PageSection>
   );
 }

@@ -2,6 +2,7 @@
 import { type ReactElement, useState } from "react";
 
 import { api, pathOf } from "../api/client";
+import { address } from "../api/place";
 import type { KindSchema, Obj } from "../api/types";
 import { deleteCommands, kubectlName } from "../model/commands";
 import { deletion } from "../model/consequences";
@@ -35,7 +36,7 @@ export function DeleteButton({ kind, object, why, gone }: Props): ReactElement {
           title={text.object.removeTitle(object.kind, name)}
           verb={text.object.remove}
           danger
-          commands={() => deleteCommands(subject, window.location.origin)}
+          commands={() => deleteCommands(subject, address())}
           carryOut={remove}
           close={() => setAsks(false)}
         >

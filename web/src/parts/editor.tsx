@@ -6,6 +6,7 @@ import { parse, stringify } from "yaml";
 
 import { change } from "../api/change";
 import { ProblemError, api, pathOf } from "../api/client";
+import { address } from "../api/place";
 import type { KindSchema, Obj, Problem } from "../api/types";
 import { changeCommands, createCommands, kubectlName } from "../model/commands";
 import { declarable, declared, mergePatch } from "../model/declaration";
@@ -140,7 +141,7 @@ export function Editor({ kind, object, again, done }: Props): ReactElement {
   const commands = (hides: <T>(declaration: T) => T) => {
     const { namespace: where, name } = object.metadata;
     const subject = { resource: kind.name, kubectl: kubectlName(kind), namespaced: kind.namespaced, namespace: where, name };
-    const { origin } = window.location;
+    const origin = address();
     return creates ? createCommands(subject, hides(value), origin) : changeCommands(subject, hides(mergePatch(before, value) ?? {}), origin);
   };
   const report = (pointer: string, fault: string | null) => {

@@ -3,6 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactElement, useState } from "react";
 
 import { api } from "../api/client";
+import { address } from "../api/place";
 import type { FleetSummary } from "../api/types";
 import { switchCommands } from "../model/commands";
 import { switching } from "../model/consequences";
@@ -32,7 +33,7 @@ export function FleetSwitch({ fleet }: { fleet: FleetSummary }): ReactElement {
           verb={text.freeze[action]}
           danger={action === "freeze"}
           reasoned
-          commands={(reason) => switchCommands(action, reason, window.location.origin)}
+          commands={(reason) => switchCommands(action, reason, address())}
           carryOut={turn}
           close={() => setAsks(false)}
         >

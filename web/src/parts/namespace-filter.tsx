@@ -1,22 +1,12 @@
 // Which namespace a list shows: in the address, so that a link means the same to everybody; empty means all.
 import { SearchInput } from "@patternfly/react-core";
 import { type ReactElement, useState } from "react";
-import { useSearchParams } from "react-router";
 
 import { text } from "../model/text";
+import { useParameter } from "./parameters";
 
 export function useNamespace(): [string, (next: string) => void] {
-  const [search, setSearch] = useSearchParams();
-  const set = (next: string) => {
-    const wanted = new URLSearchParams(search);
-    if (next) {
-      wanted.set("namespace", next);
-    } else {
-      wanted.delete("namespace");
-    }
-    setSearch(wanted, { replace: true });
-  };
-  return [search.get("namespace") ?? "", set];
+  return useParameter("namespace");
 }
 
 /** Applied with Enter: half a name is a namespace that is not there. */

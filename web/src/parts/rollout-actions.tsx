@@ -4,6 +4,7 @@ import { type ReactElement, useState } from "react";
 import { useNavigate } from "react-router";
 
 import { api, pathOf } from "../api/client";
+import { address } from "../api/place";
 import type { Plan, Rollout } from "../api/types";
 import { actionBody, actionCommands } from "../model/commands";
 import { type Action, consequence, isDangerous, makesRollout } from "../model/consequences";
@@ -55,7 +56,7 @@ function RolloutConfirmation({ action, rollout, close }: { action: Action; rollo
       verb={text.actions[action]}
       danger={isDangerous(action)}
       reasoned
-      commands={(reason) => actionCommands(action, meant, { reason, origin: window.location.origin, now: asked, undoing: undoing.data })}
+      commands={(reason) => actionCommands(action, meant, { reason, origin: address(), now: asked, undoing: undoing.data })}
       carryOut={carryOut}
       close={close}
     >

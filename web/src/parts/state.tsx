@@ -18,6 +18,7 @@ import type { ReactElement, ReactNode } from "react";
 
 import { ProblemError } from "../api/client";
 import type { Live } from "../api/live";
+import { prefix } from "../api/place";
 import type { Problem } from "../api/types";
 import { type Colour, STATE_COLOUR, phaseColour } from "../model/states";
 import type { Placed } from "../model/pointer";
@@ -89,7 +90,7 @@ export function ProblemAlert({ problem, title, pick, at }: ProblemProps): ReactE
           })}
         </ul>
       ) : null}
-      {problem.signIn ? <a href={problem.signIn}>{text.signIn.again}</a> : null}
+      {problem.signIn ? <a href={prefix + problem.signIn}>{text.signIn.again}</a> : null}
     </Alert>
   );
 }

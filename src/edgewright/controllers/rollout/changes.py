@@ -100,6 +100,16 @@ def has_ended(rollout: FirmwareRollout) -> bool:
     return status.observed_generation >= rollout.metadata.generation and status.phase in ENDED and not under_way
 
 
+def refuse_recall(rollout: FirmwareRollout, verb: str) -> None:
+    """Refuses to go back behind a rollout that goes back itself: what its devices ran is not one thing."""
+    if rollout.spec.recall is not None:
+        name = rollout.metadata.name
+        raise NotPossible(
+            f"rollout {name} is the recall of {rollout.spec.recall.name}: there is no {verb} of a recall, "
+            "create a rollout of the firmware that its devices must run"
+        )
+
+
 def _refuse_ended(rollout: FirmwareRollout, verb: str) -> None:
     if has_ended(rollout):
         raise NotPossible(
