@@ -39,4 +39,4 @@ class PersistentVolumeRules(StorageRules):
 
 
 def _but_size(spec: RawObject) -> RawObject:
-    return {name: value for name, value in spec.items() if name != "capacity"}
+    return {name: value for name, value in spec.items() if name != "capacity" and value is not None}
