@@ -41,7 +41,7 @@ DISCOVERY = ("api", "apis", "apis/coordination.k8s.io", "version")
 _CORE, _META = "io.k8s.api.core.v1", "io.k8s.apimachinery.pkg.apis.meta.v1"
 _LISTED = (
     *(f"{_CORE}.{kind}" for kind in ("ConfigMap", "Event", "Namespace", "Node", "Pod", "PodTemplate", "Secret")),
-    *(f"{_CORE}.{kind}" for kind in ("PersistentVolumeClaim", "Service", "ServiceAccount")),
+    *(f"{_CORE}.{kind}" for kind in ("PersistentVolume", "PersistentVolumeClaim", "Service", "ServiceAccount")),
     *(f"io.k8s.api.apps.v1.{kind}" for kind in ("ControllerRevision", "DaemonSet", "Deployment")),
     *(f"io.k8s.api.apps.v1.{kind}" for kind in ("ReplicaSet", "StatefulSet")),
     *(f"io.k8s.api.batch.v1.{kind}" for kind in ("CronJob", "Job")),

@@ -145,6 +145,54 @@ def test_each_pod_has_a_claim_that_outlives_it(stage: Stage) -> None:
     stage.until(lambda: stage.find("persistentvolumeclaims", "data-web-0") is None, "nobody uses the claim any more")
 
 
+@pytest.fixture
+def folders(stage: Stage) -> Iterator[str]:
+    """The class of claims that are folders; only Kubernetes needs an object for it."""
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    real = stage.plane.exists("/apis/storage.k8s.io/v1")
+    if real:
+        made = {"metadata": {"name": stage.namespace}, "provisioner": "kubernetes.io/host-path"}
+        stage.plane.request("POST", classes, made)
+    yield stage.namespace
+    if real:
+        stage.plane.request("DELETE", f"{classes}/{stage.namespace}")
+
+
+def test_a_claim_has_a_volume_that_goes_with_it(stage: Stage, folders: str) -> None:
+    spec = {**CLAIM["spec"], "storageClassName": folders}
+    claim = stage.create("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": spec})
+    stage.until(lambda: stage.get("persistentvolumeclaims", "data")["status"]["phase"] == "Bound", "the claim is bound")
+    bound = stage.get("persistentvolumeclaims", "data")
+    path = f"/api/v1/persistentvolumes/{bound['spec']['volumeName']}"
+    stage.until(lambda: stage.plane.request("GET", path)["status"]["phase"] == "Bound", "the volume is bound")
+    volume = stage.plane.request("GET", path)
+    assert volume["metadata"]["name"] == f"pvc-{claim['metadata']['uid']}"
+    assert "kubernetes.io/pv-protection" in volume["metadata"]["finalizers"]
+    assert (
+        volume["spec"]["claimRef"].items()
+        >= {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "name": "data",
+            "namespace": stage.namespace,
+            "uid": claim["metadata"]["uid"],
+        }.items()
+    )
+    volume["spec"].pop("claimRef")
+    assert volume["spec"].pop("hostPath")["path"].startswith("/")
+    assert volume["spec"] == {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Mi"},
+        "persistentVolumeReclaimPolicy": "Delete",
+        "storageClassName": folders,
+        "volumeMode": "Filesystem",
+    }
+    stage.plane.request("DELETE", path)
+    assert stage.plane.request("GET", path)["metadata"]["deletionTimestamp"], "it has its claim"
+    stage.delete("persistentvolumeclaims", "data")
+    stage.until(lambda: not stage.plane.exists(path), "the volume is gone with its claim")
+
+
 def test_claims_go_with_pods_where_that_is_wanted(stage: Stage) -> None:
     retention = {"whenDeleted": "Delete", "whenScaled": "Delete"}
     stage.create(

@@ -137,6 +137,8 @@ def controller_manager(
         # By default it makes a client wait that makes more than 20 namespaces a second.
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
+        # Claims of a class of kubernetes.io/host-path are folders then, as they are on our own control plane.
+        "--enable-hostpath-provisioner=true",
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.conformance.__main__ import names, outcomes, table
+from tests.conformance.__main__ import lanes, names, outcomes, table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,3 +38,15 @@ def test_every_test_is_named_once_and_the_documentation_shows_each_of_them_passe
     assert len(set(listed)) == len(listed) > 0
     documented = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
     assert table(dict.fromkeys(listed, "passed")) in documented
+
+
+def test_every_test_runs_in_one_lane_and_those_that_wait_are_spread() -> None:
+    planned = lanes(names())
+    assert sorted(name for lane in planned for name in lane) == sorted(names())
+    first, *others = planned
+    assert not any("StatefulSet functionality" in name for name in first)
+    assert max(map(len, others)) - min(map(len, others)) <= 1
+
+
+def test_no_lane_is_empty() -> None:
+    assert lanes(["[sig-a] Things should pass [Conformance]"]) == [["[sig-a] Things should pass [Conformance]"]]

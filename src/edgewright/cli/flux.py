@@ -7,6 +7,7 @@ the server has them.
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
@@ -17,9 +18,10 @@ from edgewright.cli import completion, flux_follow, objects, rollout_flags, term
 from edgewright.cli.cluster import AllNamespaces, Context, Kubeconfig, Labels, Namespace, Place, missing, place
 from edgewright.cli.failure import WrongUsage
 from edgewright.cli.printing import Form, Output
+from edgewright.cli.signals import before, stop_on_signals
 from edgewright.runtime.client import Client
 from edgewright.runtime.errors import NotFound
-from edgewright.runtime.objects import RawObject
+from edgewright.runtime.objects import Key, RawObject
 
 app = typer.Typer(help="Flux mini-clusters: run a command on several Pods.", no_args_is_help=True)
 
@@ -28,6 +30,7 @@ Name = Annotated[
 ]
 _TABLE: Final = Form()
 _PREFIX: Final = "run-"
+_INTERRUPTED: Final = 130
 
 
 @app.command("run")
@@ -65,6 +68,13 @@ def run(
     remove: Annotated[
         bool, typer.Option("--rm", help="Delete the mini-cluster when it has ended.", show_default=False)
     ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Ctrl-C leaves the mini-cluster running.", show_default=False)
+    ] = False,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", "-d", help="Make it, print its name, and wait for nothing.", show_default=False),
+    ] = False,
     timeout: Annotated[
         str, typer.Option("--timeout", metavar="DURATION", help="How long it may take, for example 30m.")
     ] = "",
@@ -74,7 +84,7 @@ def run(
 ) -> None:
     """Run a command in a new mini-cluster, show what it says, and end with its exit code.
 
-    Ctrl-C ends the command line alone: the mini-cluster goes on.
+    Ctrl-C or SIGTERM deletes the mini-cluster, unless --keep is given, and ends with 130.
     """
     if max_size is not None and max_size < size:
         raise WrongUsage(f"--max-size {max_size} is below --size {size}: give a larger one")
@@ -90,6 +100,8 @@ def run(
         spec["maxSize"] = max_size
     if flux_in_image:
         spec["flux"] = {"container": {"disable": True}}
+    if detach and remove:
+        spec["cleanup"] = True  # nobody is here at its end: the operator deletes it
     if timeout:
         spec["deadlineSeconds"] = max(1, round(rollout_flags.seconds(timeout, "--timeout")))
     where = place(kubeconfig, context, namespace)
@@ -99,21 +111,39 @@ def run(
         "metadata": {"namespace": where.namespace, **({"name": name} if name else {"generateName": _PREFIX})},
         "spec": spec,
     }
-    raise typer.Exit(where.run(lambda client: _run(client, where, body, remove=remove)))
+    if detach:
+        print(where.run(lambda client: _create(client, where, body))["metadata"]["name"])
+        return
+    raise typer.Exit(where.run(lambda client: _run(client, where, body, remove=remove, keep=keep)))
 
 
-async def _run(client: Client, where: Place, body: RawObject, *, remove: bool) -> int:
+async def _create(client: Client, where: Place, body: RawObject) -> RawObject:
     try:
-        made = await client.raw(MiniCluster.kind).create(body)
+        return await client.raw(MiniCluster.kind).create(body)
     except NotFound as error:
         raise missing(MiniCluster.kind, "", where, error) from None
-    name = made["metadata"]["name"]
-    terminal.say(f"MiniCluster {name} is made; `edgewright flux logs -f {name}{where.typed}` shows what it says.")
-    try:
-        return await flux_follow.to_the_end(client, where, name, say=terminal.say)
-    finally:
-        if remove:
-            await _delete(client, where, name)
+
+
+async def _run(client: Client, where: Place, body: RawObject, *, remove: bool, keep: bool) -> int:
+    with stop_on_signals() as stop:
+        made = await _create(client, where, body)
+        name = made["metadata"]["name"]
+        terminal.say(f"MiniCluster {name} is made; `edgewright flux logs -f {name}{where.typed}` shows what it says.")
+        deleted = remove
+        try:
+            code = await before(stop, flux_follow.to_the_end(client, where, name, say=terminal.say))
+            if code is not None:
+                return code
+            deleted = not keep
+            terminal.say(
+                f"Interrupted: MiniCluster {name} is being deleted."
+                if deleted
+                else f"Interrupted: MiniCluster {name} goes on; `edgewright flux delete {name}{where.typed}` ends it."
+            )
+            return _INTERRUPTED
+        finally:
+            if deleted:
+                await _delete(client, made)
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -180,10 +210,18 @@ def scale(
 def delete(name: Name, *, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
     """Delete a mini-cluster and all that belongs to it."""
     where = place(kubeconfig, context, namespace)
-    where.run(lambda client: _delete(client, where, name))
+
+    async def remove(client: Client) -> None:
+        await _delete(client, await objects.one(client, MiniCluster, where, name))
+
+    where.run(remove)
     terminal.say(f"MiniCluster {name} is deleted.")
 
 
-async def _delete(client: Client, where: Place, name: str) -> None:
-    found = await objects.one(client, MiniCluster, where, name)
-    await client.raw(MiniCluster.kind).delete(where.key(name), uid=found["metadata"]["uid"], propagation="Background")
+async def _delete(client: Client, found: RawObject) -> None:
+    """Deletes just this one; it may be gone already."""
+    metadata = found["metadata"]
+    with suppress(NotFound):
+        await client.raw(MiniCluster.kind).delete(
+            Key(metadata["namespace"], metadata["name"]), uid=metadata["uid"], propagation="Background"
+        )

@@ -19,6 +19,7 @@ import typer
 from edgewright import __version__
 from edgewright.cli import completion
 from edgewright.cli.failure import Failed
+from edgewright.cli.go_flags import GoCommand
 from edgewright.runtime import logs
 from edgewright.runtime.errors import KubernetesError, NoCredentials, Unreachable
 from edgewright.runtime.redaction import mask
@@ -32,7 +33,7 @@ EXIT_CODES: Final = {
     4: "The rollout failed, or was aborted or recalled.",
     5: "It waits for a person: it is paused, waits for approval, or the fleet is frozen.",
     124: "The time limit that was given is over.",
-    130: "Interrupted with Ctrl-C.",
+    130: "Interrupted with Ctrl-C; `flux run` also with SIGTERM.",
 }
 """What a command can end with, and what it means."""
 
@@ -61,6 +62,8 @@ _COMMANDS: Final = {
     "flux": "flux:app",
     "version": "version:show",
 }
+_AS_IN_GO: Final = frozenset({"run"})
+"""Commands that Deployments made for a program in Go start, with its way to write truth values."""
 _UNIX: Final = frozenset({"fcntl", "pwd", "resource", "termios"})
 
 
@@ -86,7 +89,7 @@ def command_line(*names: str) -> typer.Typer:
         if isinstance(command, typer.Typer):
             line.add_typer(command, name=name)
         else:
-            line.command(name)(command)
+            line.command(name, cls=GoCommand if name in _AS_IN_GO else None)(command)
     return line
 
 

@@ -133,7 +133,7 @@ async def open(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         await bootstrap.make(objects, service_range=SERVICE_RANGE, host=_dialled(settings.host), port=running.port)
         running.go_on("definitions", definitions.run())
         running.go_on("house-keeping", _keep_house(store, entrance, clock))
-        manager = _controllers(running, kinds, clock)
+        manager = _controllers(running, kinds, settings.data, clock)
         if settings.node:
             stack.push_async_callback(_add_node(running, manager, health, settings, clock).close)
         running.go_on("controllers", manager.run())
@@ -141,7 +141,7 @@ async def open(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         yield running
 
 
-def _controllers(running: Running, kinds: Kinds, clock: Clock) -> Manager:
+def _controllers(running: Running, kinds: Kinds, data: Path, clock: Clock) -> Manager:
     """The controllers of the control plane itself; who gets the manager runs it."""
     config = Config(server=running.url, tls=running.entrance.component("controllers"), source="edgewright up")
     manager = Manager(Client(config, clock=clock), name="edgewright-controllers", clock=clock)
@@ -151,7 +151,11 @@ def _controllers(running: Running, kinds: Kinds, clock: Clock) -> Manager:
         return [each.kind for each in kinds.all() if wanted <= set(each.verbs)]
 
     companions = controllers.add_all(
-        manager, root_ca=running.entrance.authority.certificate.encode(), kinds=listed, clock=clock
+        manager,
+        root_ca=running.entrance.authority.certificate.encode(),
+        kinds=listed,
+        folders=data.absolute() / "node" / "claims",
+        clock=clock,
     )
 
     async def tell() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from edgewright.cli import chart, chart_project
 from edgewright.cli.failure import Failed
-from edgewright.controllers.chart.helm import HelmError, HelmGone, HelmProcess
+from edgewright.controllers.chart.helm import HelmError, HelmGone, HelmProcess, Source
 from edgewright.controllers.chart.manifests import TypeName
 from edgewright.controllers.chart.watches import read
 from tests.unit.controllers.chart.charts import write_chart
@@ -39,7 +39,7 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def init(folder: Path, source: Path, **typed: Any) -> None:
-    chart.init(domain="example.com", helm_chart=source, folder=folder, **typed)
+    chart.init(domain="example.com", helm_chart=str(source), folder=folder, **typed)
 
 
 def test_a_project_is_written_and_its_names_agree(tmp_path: Path, rendered: dict[str, Any]) -> None:
@@ -111,6 +111,48 @@ def test_a_folder_without_a_chart_is_wrong_usage(tmp_path: Path, text: str | Non
         (tmp_path / "Chart.yaml").write_text(text)
     with pytest.raises(typer.BadParameter, match=sentence):
         init(tmp_path / "shop-operator", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ({"helm_chart": ""}, "name the chart, or a --kind alone for a new one"),
+        ({"helm_chart": "", "kind": "Shop", "helm_chart_repo": "https://x"}, "name the chart, or a --kind alone"),
+        ({"helm_chart": "./none.tgz"}, "there is no none.tgz"),
+        ({"helm_chart": ".", "helm_chart_version": "1.0"}, ". is here, in the version that it has"),
+    ],
+)
+def test_a_chart_that_cannot_be_anywhere_is_wrong_usage(tmp_path: Path, typed: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(typer.BadParameter, match=re.escape(sentence)):
+        chart.init(domain="example.com", folder=tmp_path / "shop-operator", **typed)
+
+
+def test_what_helm_fetches_is_copied_and_gone_afterwards(
+    tmp_path: Path, rendered: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Source, Path]] = []
+
+    async def fetch(_: HelmProcess, source: Source, into: Path) -> None:
+        asked.append((source, into))
+        if source.chart == "shops/none":
+            raise HelmError("repo shops not found")
+        if source.chart != "shops/empty":
+            write_chart(into / "shop")
+
+    monkeypatch.setattr(HelmProcess, "fetch", fetch)
+    chart.init(helm_chart="shop", helm_chart_repo="https://x", helm_chart_version="1.2", folder=tmp_path / "shops")
+    assert (tmp_path / "shops/helm-charts/shop/values.yaml").is_file()
+    chart.init(kind="Stall", folder=tmp_path / "stalls")
+    assert [source for source, _ in asked] == [
+        Source(chart="shop", repo="https://x", version="1.2"),
+        Source(chart="stall", new=True),
+    ]
+    assert not any(into.exists() for _, into in asked)
+    with pytest.raises(Failed, match="shops/none: Helm cannot fetch it: repo shops not found"):
+        chart.init(helm_chart="shops/none", folder=tmp_path / "none")
+    with pytest.raises(Failed, match="shops/empty: there is no chart in it"):
+        chart.init(helm_chart="shops/empty", folder=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_chart_that_does_not_render_is_told_in_helms_words(tmp_path: Path, rendered: dict[str, Any]) -> None:

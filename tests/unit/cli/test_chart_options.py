@@ -8,8 +8,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from edgewright.cli import chart_watches, run
+from edgewright.cli import chart_watches, command_line, run
 from edgewright.cli.chart_options import Listening, defaults, listening, log_level
+from edgewright.cli.go_flags import plain
 from edgewright.runtime import config, logs
 
 PLAIN = Listening(host="127.0.0.1", metrics_port=None, health_port=9)
@@ -101,6 +102,31 @@ def test_the_command_line_of_their_deployments_is_taken_unchanged(monkeypatch: p
     assert said["level"] == "debug"
     assert _typed("--metrics-addr=:8080", "--enable-leader-election") == (0, "")
     assert (said["serving"].metrics_port, said["leader_elect"]) == (8080, True)
+    assert _typed("--metrics-bind-address=:8443", "--metrics-secure=true", "--leader-elect=false") == (0, "")
+    assert (said["serving"].metrics_secure, said["leader_elect"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "spelled"),
+    [
+        (["--zap-devel=true"], ["--zap-devel"]),
+        (["--zap-devel=T", "--nat"], ["--zap-devel", "--nat"]),
+        (["--zap-devel", "--zap-devel=0"], []),
+        (["--leader-elect=false"], ["--no-leader-elect"]),
+        (["--leader-elect=false", "--enable-leader-election=1"], ["--enable-leader-election"]),
+        (["--lease-name=true"], ["--lease-name=true"]),
+        (["--", "--zap-devel=true"], ["--", "--zap-devel=true"]),
+    ],
+)
+def test_truth_values_are_read_as_go_reads_them(words: list[str], spelled: list[str]) -> None:
+    command = typer.main.get_command(command_line("run")).commands["run"]  # type: ignore[attr-defined]
+    flags = [each for each in command.params if each.is_flag]
+    assert plain(words, flags) == spelled
+
+
+def test_what_is_no_truth_value_is_refused_with_the_option() -> None:
+    code, words = _typed("--leader-elect=yes")
+    assert (code, "'yes' is neither true nor false" in words, "--leader-elect" in words) == (2, True, True)
 
 
 def test_rights_to_read_metrics_need_tls() -> None:
@@ -110,7 +136,5 @@ def test_rights_to_read_metrics_need_tls() -> None:
 
 def _typed(*arguments: str) -> tuple[int, str]:
     """How `edgewright run` with these arguments ends, and what it says."""
-    app = typer.Typer()
-    app.command()(run.run)
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(command_line("run"), ["run", *arguments])
     return done.exit_code, done.output

@@ -349,14 +349,17 @@ def _base(kind: Kind) -> type[Dependent]:
 
 
 def _problem(kind: Kind, seen: Dependent) -> str | None:
-    if not isinstance(seen, Reporting):
-        return None
     spec = seen.spec if isinstance(seen, Workload) else None
-    return readiness.problem(kind.group, kind.kind, generation=seen.metadata.generation, spec=spec, status=seen.status)
+    status = seen.status if isinstance(seen, Reporting) else None
+    return _judgement(kind, seen.metadata, spec, status)
 
 
 def _problem_of(kind: Kind, live: RawObject) -> str | None:
-    generation = live["metadata"].get("generation", 0)
+    return _judgement(kind, _metadata(live), live.get("spec"), live.get("status"))
+
+
+def _judgement(kind: Kind, metadata: ObjectMeta, spec: Any, status: Any) -> str | None:
+    deleting = metadata.deletion_timestamp is not None
     return readiness.problem(
-        kind.group, kind.kind, generation=generation, spec=live.get("spec"), status=live.get("status")
+        kind.group, kind.kind, generation=metadata.generation, spec=spec, status=status, deleting=deleting
     )

@@ -43,6 +43,14 @@ _START_WITHIN: Final = 60.0
 _PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR", "KUBECONFIG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 _POD: Final = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 _RATES: Final = ("HELM_QPS", "HELM_BURST_LIMIT")
+_SOURCES: Final = (
+    "HELM_REGISTRY_CONFIG",
+    "HELM_REPOSITORY_CONFIG",
+    "HELM_REPOSITORY_CACHE",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
+"""Where Helm's commands find repositories, credentials for registries, and whom to trust."""
 UNLIMITED: Final = {"HELM_QPS": "-1"}
 """Helm's own limit of 5 requests per second is for one person's commands: its storage alone sends three per action. The
 workers bound how much is sent at once, and the API server is fair by itself."""
@@ -89,6 +97,21 @@ class Trial:
 
     manifest: str
     notes: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a chart comes from."""
+
+    chart: str
+    """An archive, its URL, an `oci://` reference, a name in `repo`, or REPOSITORY/NAME as `helm repo` knows it."""
+    repo: str = ""
+    version: str = ""
+    """Empty: the newest."""
+    plain_http: bool = False
+    """The registry has no TLS."""
+    new: bool = False
+    """There is none yet: `chart` is the name of the one that Helm makes."""
 
 
 class Helm(Protocol):
@@ -171,6 +194,12 @@ class HelmProcess:
         request = {"verb": "render", "namespace": namespace, "release": release, "chart": str(chart)}
         answer = await self._ask({**request, "values": dict(values)}, within=self._grace)
         return dict(answer["templates"])
+
+    async def fetch(self, source: Source, into: Path) -> None:
+        """Puts a chart into an empty folder, as a folder of its own."""
+        request = {"verb": "fetch", "release": "", "chart": source.chart, "into": str(into), "new": source.new}
+        more = {"repo": source.repo, "version": source.version, "plain_http": source.plain_http}
+        await self._ask({**request, **more}, within=TIMEOUT)
 
     async def close(self) -> None:
         """Ends the child, whatever it does, and waits for its end."""
@@ -273,7 +302,7 @@ class HelmProcess:
 
 def _passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     """What the child sees of our environment."""
-    given = {each: environ[each] for each in (*_PASSED_ON, *_POD, *_PROXIES, *_RATES) if each in environ}
+    given = {each: environ[each] for each in (*_PASSED_ON, *_POD, *_PROXIES, *_RATES, *_SOURCES) if each in environ}
     found = {**UNLIMITED, **given}
     if not Path(found.get("HOME", "")).is_dir():
         found.pop("HOME", None)  # Helm takes what it cannot look into for a cluster that it cannot reach

@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 WORKERS: Final = 4
@@ -55,6 +56,9 @@ class Library(Protocol):
 
     def render(self, request: Request, options: Mapping[str, Any]) -> dict[str, str]:
         """The chart's templates, by name, without a cluster."""
+
+    def fetch(self, request: Request, options: Mapping[str, Any]) -> None:
+        """Puts a chart into a folder: unpacked from an archive, which may have to be downloaded, or a new one."""
 
 
 class HelmLibrary:
@@ -100,6 +104,19 @@ class HelmLibrary:
         rendered: dict[str, str] = json.loads(text)
         return rendered
 
+    def fetch(self, request: Request, options: Mapping[str, Any]) -> None:
+        """Puts a chart into a folder: unpacked from an archive, which may have to be downloaded, or a new one."""
+        into, reference = Path(request["into"]), request["chart"]
+        if request["new"]:
+            self._helm.Chart.create(reference, into).close()
+            return
+        archives = [Path(reference)]
+        if not archives[0].is_file():
+            self._helm.pull(reference, destination=into, **options)
+            archives = list(into.glob("*.tgz"))
+        for archive in archives:
+            self._helm.expand(into, archive)
+
     def _act(self, function: str, connection: Any, request: Request, options: Mapping[str, Any]) -> dict[str, Any]:
         # By its path, not as a loaded chart: a render changes what was loaded, and a subchart that was off stays off.
         none = self._native.HANDLE(0)
@@ -137,6 +154,7 @@ class Actions:
             "test": self._test,
             "trial": self._trial,
             "render": self._render,
+            "fetch": self._fetch,
         }
         verb = request.get("verb")
         if verb not in verbs:
@@ -147,7 +165,7 @@ class Actions:
             # A connection whose first use met no server is half made for ever: the library then panics at each use.
             if any(word in str(error) for word in _BROKEN):
                 with self._lock:
-                    self._connections.pop(request["namespace"], None)
+                    self._connections.pop(request.get("namespace", ""), None)
             raise
 
     def _install(self, request: Request) -> dict[str, Any]:
@@ -207,6 +225,12 @@ class Actions:
     def _render(self, request: Request) -> dict[str, Any]:
         options = {"name": request["release"], "namespace": request["namespace"]}
         return {"templates": self._library.render(request, options)}
+
+    def _fetch(self, request: Request) -> dict[str, Any]:
+        given = {"version": request["version"], "repo_url": request["repo"]}
+        options = {name: text for name, text in given.items() if text}
+        self._library.fetch(request, {**options, "plain_http": request["plain_http"]})
+        return {}
 
     def _connection(self, namespace: str) -> Any:
         with self._lock:

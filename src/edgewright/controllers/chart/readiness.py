@@ -1,7 +1,7 @@
 """Whether an object of a release is ready: pure functions on its spec and status, by the rules that kstatus has.
 
 `dependents` asks for each object. Kinds in `RULES` have one of their own, custom kinds tell it by their conditions, and
-any other kind is ready as soon as it is there.
+any other kind is ready as soon as it is there. What is being deleted is ready in no kind.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ Rule: TypeAlias = Callable[[Fields, Fields], str | None]
 """From spec and status to what is missing; None where nothing is."""
 
 
-def problem(group: str, kind: str, *, generation: int, spec: Any, status: Any) -> str | None:
+def problem(group: str, kind: str, *, generation: int, spec: Any, status: Any, deleting: bool = False) -> str | None:
     """Why an object is not ready; None where it is."""
+    if deleting:
+        return "it is being deleted"
     rule = RULES.get((group, kind)) or (_by_conditions if is_custom(group) else None)
     if rule is None:
         return None

@@ -21,6 +21,7 @@ from edgewright.local.builtin import (
     lease,
     namespace,
     node,
+    persistentvolume,
     persistentvolumeclaim,
     pod,
     poddisruptionbudget,
@@ -119,6 +120,14 @@ def _core(service_range: str, node_ports: range) -> list[Served]:
             short_names=("no",),
             subresources=(_STATUS,),
             selectable=node.SELECTABLE,
+        ),
+        _core_entry(
+            "PersistentVolume",
+            "persistentvolumes",
+            persistentvolume.PersistentVolumeRules(),
+            namespaced=False,
+            short_names=("pv",),
+            subresources=(_STATUS,),
         ),
         _core_entry(
             "PersistentVolumeClaim",

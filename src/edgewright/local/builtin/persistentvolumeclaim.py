@@ -19,23 +19,31 @@ _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _IMMUTABLE = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 
 
-class PersistentVolumeClaimRules(BuiltinRules):
+class StorageRules(BuiltinRules):
+    """What claims and volumes have in common."""
+
+    status = True
+    returns_deleted = True
+    protection = ""
+    """The finalizer that keeps an object for as long as it is used."""
+
+    def prepare_create(self, obj: RawObject, write: Write) -> None:
+        """It is protected from the first moment, as the admission of a real cluster does it."""
+        obj["status"] = {"phase": "Pending"}
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if self.protection not in finalizers:
+            finalizers.append(self.protection)
+
+
+class PersistentVolumeClaimRules(StorageRules):
     """What is special about claims."""
 
     definition = f"{CORE}.PersistentVolumeClaim"
-    status = True
-    returns_deleted = True
+    protection = PROTECTION
 
     def default(self, obj: RawObject) -> None:
         """A claim is for a file system, and waits."""
         fill(obj)
-
-    def prepare_create(self, obj: RawObject, write: Write) -> None:
-        """A claim is protected from the first moment, as the admission of a real cluster does it."""
-        obj["status"] = {"phase": "Pending"}
-        finalizers = obj["metadata"].setdefault("finalizers", [])
-        if PROTECTION not in finalizers:
-            finalizers.append(PROTECTION)
 
     def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
         """What is claimed does not change, except that a bound claim may grow."""

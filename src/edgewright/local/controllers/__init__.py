@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from edgewright.local.controllers import (
     aggregation,
@@ -53,13 +54,14 @@ def add_all(
     root_ca: bytes,
     kinds: KindsFunction | None = None,
     schedule: bool = True,
+    folders: Path = claims.FOLDERS,
     clock: Clock | None = None,
 ) -> Companions:
     """Registers every controller; run the manager and what is returned side by side.
 
     `root_ca` is the PEM certificate that goes into every namespace. `kinds` gives all served kinds that can be listed,
     watched and deleted, in all versions; call `companions.kinds.changed()` when they change. Without it they are read
-    by discovery. `schedule=False` leaves placing Pods to somebody else.
+    by discovery. `schedule=False` leaves placing Pods to somebody else. `folders` are those of claims.
     """
     clock = clock or SystemClock()
     served = ServedKinds(manager.client, given=kinds, clock=clock)
@@ -69,7 +71,7 @@ def add_all(
     aggregation.add(manager)
     namespaces.add(manager, kinds=served, clock=clock)
     endpoints.add(manager)
-    claims.add(manager)
+    claims.add(manager, folders=folders)
     orphans.add(manager, clock=clock)
     recorder = Recorder(manager.client, "default-scheduler", clock=clock)
     if schedule:

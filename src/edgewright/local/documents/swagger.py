@@ -41,8 +41,8 @@ def _root(schema: RawObject) -> RawObject:
 
 def _schema(schema: RawObject) -> RawObject:
     if reference := _reference(schema):
-        # kubectl reads from it how a field is patched.
-        about = {name: schema[name] for name in ("description", _PATCH) if name in schema}
+        # kubectl reads from it how a field is patched and who owns what of it.
+        about = {name: schema[name] for name in ("description", _PATCH, "x-kubernetes-map-type") if name in schema}
         return {**about, "$ref": f"#/definitions/{reference.removeprefix(REFERENCE)}"}
     children = schema.get("properties") or {}
     copy = below(schema, _schema)

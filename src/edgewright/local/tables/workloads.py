@@ -129,14 +129,29 @@ def _cron_job(obj: RawObject, now: datetime) -> list[Any]:
 _ACCESS = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
+def _modes(fields: RawObject) -> str:
+    return ",".join(short for mode, short in _ACCESS.items() if mode in (fields.get("accessModes") or ()))
+
+
+def _phase(obj: RawObject) -> str:
+    return "Terminating" if "deletionTimestamp" in obj["metadata"] else (obj.get("status") or {}).get("phase", "")
+
+
+def _volume(obj: RawObject, now: datetime) -> list[Any]:
+    spec, claim = obj["spec"], obj["spec"].get("claimRef")
+    shown = [_name(obj), (spec.get("capacity") or {}).get("storage", "0"), _modes(spec)]
+    shown += [spec.get("persistentVolumeReclaimPolicy", ""), _phase(obj)]
+    shown += [f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""]
+    shown += [spec.get("storageClassName", ""), spec.get("volumeAttributesClassName") or "<unset>"]
+    return [*shown, (obj.get("status") or {}).get("reason", ""), _age(obj, now), spec.get("volumeMode", "<unset>")]
+
+
 def _claim(obj: RawObject, now: datetime) -> list[Any]:
     spec, status = obj["spec"], obj.get("status") or {}
-    phase = "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", "")
     volume, capacity, modes = spec.get("volumeName", ""), "", ""
     if volume:
-        capacity = (status.get("capacity") or {}).get("storage", "0")
-        modes = ",".join(short for mode, short in _ACCESS.items() if mode in (status.get("accessModes") or ()))
-    shown = [_name(obj), phase, volume, capacity, modes, spec.get("storageClassName") or ""]
+        capacity, modes = (status.get("capacity") or {}).get("storage", "0"), _modes(status)
+    shown = [_name(obj), _phase(obj), volume, capacity, modes, spec.get("storageClassName") or ""]
     return [*shown, spec.get("volumeAttributesClassName") or "<unset>", _age(obj, now), spec.get("volumeMode", "")]
 
 
@@ -181,6 +196,16 @@ KINDS: dict[tuple[str, str], tuple[Sequence[Column], Row]] = {
         _cron_job,
     ),
     ("batch", "Job"): ((NAME, *_texts("Status", "Completions", "Duration"), _AGE, *_PODS, *_SELECTOR), _job),
+    ("", "PersistentVolume"): (
+        (
+            NAME,
+            *_texts("Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass"),
+            *_texts("VolumeAttributesClass", "Reason"),
+            _AGE,
+            *_texts("VolumeMode", wide=True),
+        ),
+        _volume,
+    ),
     ("", "PersistentVolumeClaim"): (
         (
             NAME,

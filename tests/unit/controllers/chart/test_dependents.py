@@ -156,3 +156,22 @@ def test_an_object_without_helms_marks_belongs_to_no_release() -> None:
     kind = dependent_kind(CONFIG_MAP, Dependent)
     assert release_of(kind()) is None
     assert isinstance(kind(), Dependent)
+
+
+async def test_an_object_that_is_being_deleted_is_not_ready(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        dependents = Dependents(stage.client, Discovery(stage.client), namespaces=(), clock=SystemClock())
+        owner = stage.client.of(chart_kind(SHOP)).decode(msgspec.json.encode(await stage.create()))
+        held = Held("default", "a", 1, parts(MANIFEST))
+        await apply(stage, "hello")
+        maps, key = stage.client.raw(CONFIG_MAP), Key("default", "a")
+        uid = (await maps.get(key))["metadata"]["uid"]
+        await maps.patch(key, {"metadata": {"finalizers": ["example.com/held"]}}, uid=uid)
+
+        async def unready() -> tuple[str, ...]:
+            return (await dependents.tend(held, owner)).unready
+
+        async with running(dependents.run()):
+            await maps.delete(key, uid=uid)
+            found = await wait_until_async(unready, what="it is not ready")
+            assert found == ("ConfigMap a: it is being deleted",)

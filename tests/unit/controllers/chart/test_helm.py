@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgewright.controllers.chart import helm
-from edgewright.controllers.chart.helm import Access, HelmError, HelmGone, HelmProcess, Order
+from edgewright.controllers.chart.helm import Access, HelmError, HelmGone, HelmProcess, Order, Source
 from edgewright.runtime.clock import SystemClock
 from edgewright.runtime.errors import LeaseLost
 from tests.harness.waiting import wait_until_async
@@ -92,6 +93,16 @@ async def test_it_is_called_helm_because_its_field_manager_is(tmp_path: Path) ->
     async with process(tmp_path) as made:
         rendered = await made.render(Path("shop"), release="r", namespace="default", values={})
         assert rendered["a.yaml"].endswith("/helm")
+
+
+async def test_a_chart_is_fetched_into_a_folder(tmp_path: Path) -> None:
+    async with process(tmp_path) as made:
+        await made.fetch(Source(chart="shop", repo="https://x"), tmp_path / "into")
+    asked = json.loads(heard(tmp_path))
+    assert (asked["verb"], asked["chart"], asked["repo"], asked["into"]) == (
+        *("fetch", "shop", "https://x"),
+        str(tmp_path / "into"),
+    )
 
 
 async def test_what_helm_says_is_raised(tmp_path: Path) -> None:

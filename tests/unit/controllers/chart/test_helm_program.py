@@ -66,6 +66,9 @@ class FakeLibrary:
     def render(self, request: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
         return {"a.yaml": json.dumps(dict(options))}
 
+    def fetch(self, request: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        self.asked.append(("fetch", request["chart"], dict(options)))
+
 
 def test_conflicts_are_forced_and_old_values_are_not_kept() -> None:
     library = FakeLibrary()
@@ -216,6 +219,46 @@ def test_the_library_is_called_by_its_c_interface(monkeypatch: pytest.MonkeyPatc
         ("helm_rollback", "default", "shop", '{"o": 5}'),
         ("helm_test_run", "default", "shop", '{"o": 6}'),
         ("helm_render", "chart", '{"a": 1}', '{"o": 4}'),
+    ]
+
+
+def test_a_chart_is_fetched_with_what_was_said_of_it() -> None:
+    library = FakeLibrary()
+    request = {"id": 1, "verb": "fetch", "chart": "shop", "repo": "https://x", "version": "", "plain_http": False}
+    assert answer_to(Actions(library, {}), request) == {"id": 1}
+    assert library.asked == [("fetch", "shop", {"repo_url": "https://x", "plain_http": False})]
+
+
+def test_what_is_fetched_is_unpacked_and_an_archive_is_not_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def pull(reference: str, *, destination: Path, **options: Any) -> None:
+        asked.append(("pull", reference, options))
+        (destination / "shop-1.tgz").touch()
+
+    def create(name: str, into: Path) -> Any:
+        asked.append(("create", name))
+        return SimpleNamespace(close=lambda: None)
+
+    module = SimpleNamespace(
+        pull=pull,
+        expand=lambda into, archive: asked.append(("expand", into.name, archive.name)),
+        Chart=SimpleNamespace(create=create),
+    )
+    monkeypatch.setattr(helm_program, "import_module", {"helm_python": module, "helm_python._native": None}.get)
+    archive, into = tmp_path / "own.tgz", tmp_path / "into"
+    archive.touch()
+    into.mkdir()
+    library = HelmLibrary()
+    for chart, new in ((str(archive), False), ("oci://x/shop", False), ("stall", True)):
+        library.fetch({"chart": chart, "into": str(into), "new": new}, {"version": "1"})
+    assert asked == [
+        ("expand", "into", "own.tgz"),
+        ("pull", "oci://x/shop", {"version": "1"}),
+        ("expand", "into", "shop-1.tgz"),
+        ("create", "stall"),
     ]
 
 

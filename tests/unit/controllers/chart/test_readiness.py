@@ -86,3 +86,10 @@ def test_kinds_without_a_rule_are_ready_when_they_are_there() -> None:
     assert has_rule("apps", "Deployment")
     assert not has_rule("", "ConfigMap")
     assert problem("rbac.authorization.k8s.io", "ClusterRole", generation=1, spec=None, status=NOT_READY) is None
+
+
+@pytest.mark.parametrize("kind", ["apps/Deployment", "/ConfigMap", "example.com/Part"])
+def test_what_is_being_deleted_is_not_ready_whatever_its_kind(kind: str) -> None:
+    group, _, name = kind.partition("/")
+    said = problem(group, name, generation=1, spec={"replicas": 0}, status=READY_POD, deleting=True)
+    assert said == "it is being deleted"

@@ -13,6 +13,7 @@ from edgewright.local.builtin import event, namespace, node
 from edgewright.local.builtin.binding import BindingRules
 from edgewright.local.builtin.checks import address
 from edgewright.local.builtin.endpointslice import EndpointSliceRules
+from edgewright.local.builtin.persistentvolume import PersistentVolumeRules
 from edgewright.local.builtin.reviews import SelfSubjectAccessReviewRules, SelfSubjectReviewRules
 from edgewright.local.errors import Refusal
 from edgewright.local.served import VERBS, Write
@@ -246,3 +247,25 @@ def test_endpoints_on_this_machine_only_are_taken_from_our_controllers_where_pod
     assert faults(EndpointSliceRules(), body, user="system:controllers") == both
     assert faults(EndpointSliceRules(loopback=True), body) == both
     assert faults(EndpointSliceRules(loopback=True), body, user="system:controllers") == both[1:]
+
+
+FOLDER: RawObject = {"hostPath": {"path": "/x"}, "claimRef": {"name": "data"}, "capacity": {"storage": "1Gi"}}
+
+
+def test_a_volume_is_made_with_a_claim_or_not_at_all() -> None:
+    rules = PersistentVolumeRules()
+    assert faults(rules, {"metadata": {"name": "x"}, "spec": FOLDER}) == []
+    by_hand = {"metadata": {"name": "x"}, "spec": {"nfs": {"server": "a", "path": "/"}}}
+    assert faults(rules, by_hand) == ["spec.claimRef", "spec.hostPath"]
+
+
+def test_of_a_volume_only_the_size_changes() -> None:
+    rules = PersistentVolumeRules()
+    old, _ = rules.decode({"metadata": {"name": "x"}, "spec": FOLDER})
+    rules.default(old)
+    rules.prepare_create(old, write())
+    assert old["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
+    grown = {**old, "spec": {**old["spec"], "capacity": {"storage": "2Gi"}}}
+    kept = {**old, "spec": {**old["spec"], "persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Block"}}
+    assert rules.validate(grown, old, write("update")) == []
+    assert [cause.field for cause in rules.validate(kept, old, write("update"))] == ["spec"]

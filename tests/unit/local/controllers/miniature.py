@@ -44,7 +44,7 @@ WORKLOADS = [
     for each in (
         *(workloads.Deployment, workloads.ReplicaSet, workloads.StatefulSet, workloads.DaemonSet),
         *(workloads.ControllerRevision, workloads.Job, workloads.CronJob, workloads.Claim),
-        workloads.PodDisruptionBudget,
+        *(workloads.PodDisruptionBudget, workloads.Volume),
     )
 ]
 KINDS = [CONFIG_MAP, NAMESPACE, NODE, POD, SERVICE, ACCOUNT, EVENT, SLICE, DEFINITION, ClusterRole.kind, *WORKLOADS]

@@ -221,3 +221,18 @@ def test_a_kind_without_a_table_of_its_own_shows_when_it_was_created() -> None:
     assert (
         shown("CustomResourceDefinition", group="apiextensions.k8s.io", metadata=metadata)[1] == "0001-01-01T00:00:00Z"
     )
+
+
+def test_a_volume_shows_its_claim() -> None:
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Delete",
+        "claimRef": {"namespace": "shop", "name": "data"},
+        "storageClassName": "fast",
+        "volumeMode": "Filesystem",
+    }
+    cells = ["x", "1Gi", "RWO,RWX", "Delete", "Bound", "shop/data", "fast", "<unset>", "", "60m", "Filesystem"]
+    assert shown("PersistentVolume", spec=spec, status={"phase": "Bound"}) == cells
+    going = shown("PersistentVolume", metadata={"deletionTimestamp": HOUR_AGO}, spec={})
+    assert going == ["x", "0", "", "", "Terminating", "", "", "<unset>", "", "60m", "<unset>"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from edgewright.local.controllers.resources import Requirement
+from edgewright.local.controllers.resources import Requirement, TargetReference
 from edgewright.runtime import Condition, Kind, Resource, Struct
 from edgewright.runtime.label_requirements import holds
 
@@ -264,6 +264,7 @@ class ClaimSpec(Struct, frozen=True, gc=False, kw_only=True):
     volume_name: str = ""
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
     resources: dict[str, Any] = {}
 
 
@@ -282,6 +283,30 @@ class Claim(Resource, frozen=True, gc=False, kw_only=True):
 
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
+
+
+class VolumeSpec(Struct, frozen=True, gc=False, kw_only=True):
+    """Whose folder it is, and of which size."""
+
+    claim_ref: TargetReference = TargetReference()
+    capacity: dict[str, str] = {}
+
+
+class VolumeStatus(Struct, frozen=True, gc=False, kw_only=True):
+    """Whether it has its claim."""
+
+    phase: str = ""
+
+
+class Volume(Resource, frozen=True, gc=False, kw_only=True):
+    """The folder of a claim."""
+
+    kind: ClassVar[Kind] = Kind(
+        group="", version="v1", kind="PersistentVolume", plural="persistentvolumes", namespaced=False
+    )
+
+    spec: VolumeSpec = VolumeSpec()
+    status: VolumeStatus = VolumeStatus()
 
 
 class DaemonSetSpec(WorkloadSpec, frozen=True, gc=False, kw_only=True):
