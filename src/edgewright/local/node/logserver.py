@@ -6,6 +6,7 @@ its user may do that is asked for each request. A reader that is slow is waited 
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,6 +98,7 @@ class LogServer:
         self._wanted_port = port
         self._clock = clock
         self._runner: web.AppRunner | None = None
+        self._sessions: set[asyncio.Event] = set()
         self.port = 0
 
     async def start(self) -> None:
@@ -116,9 +118,11 @@ class LogServer:
         self.port = runner.addresses[0][1]
 
     async def close(self) -> None:
-        """Ends every connection."""
+        """Ends every connection, and the command that runs for it."""
         if self._runner is not None:
-            await self._runner.cleanup()
+            await self._runner.cleanup()  # it calls sessions off, and does not wait for them
+        for ended in list(self._sessions):
+            await ended.wait()
 
     async def _refused(self, request: web.Request, part: str, what: str) -> web.Response | None:
         """The answer to whoever may not do that; None where they may."""
@@ -145,8 +149,17 @@ class LogServer:
         found = self._find_session(names["namespace"], names["pod"], names["container"], wish)
         socket = web.WebSocketResponse(protocols=_PROTOCOLS, max_msg_size=_MAX_MESSAGE, heartbeat=_HEARTBEAT_SECONDS)
         await socket.prepare(request)
-        await (refuse(socket, found) if isinstance(found, str) else hold(socket, found))
+        await (refuse(socket, found) if isinstance(found, str) else self._hold(socket, found))
         return socket
+
+    async def _hold(self, socket: web.WebSocketResponse, session: Session) -> None:
+        ended = asyncio.Event()
+        self._sessions.add(ended)
+        try:
+            await hold(socket, session)
+        finally:
+            self._sessions.discard(ended)
+            ended.set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if refused := await self._refused(request, "log", "read logs: needs get on nodes/log"):

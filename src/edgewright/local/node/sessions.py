@@ -13,10 +13,10 @@ import json
 import os
 import struct
 import termios
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from aiohttp import web
@@ -79,18 +79,16 @@ async def hold(socket: web.WebSocketResponse, session: Session) -> None:
         if session.tty:
             os.close(slave)
     reading = asyncio.create_task(_type(socket, process, master))
+    prints = [_print(socket, STDOUT, _of_terminal(master))] if session.tty else []
+    prints += [
+        _print(socket, channel, _of_pipe(stream))
+        for channel, stream in ((STDOUT, process.stdout), (STDERR, process.stderr))
+        if stream is not None
+    ]
+    printing = asyncio.gather(*prints)
     try:
-        prints = [_print(socket, STDOUT, _of_terminal(master))] if session.tty else []
-        prints += [
-            _print(socket, channel, _of_pipe(stream))
-            for channel, stream in ((STDOUT, process.stdout), (STDERR, process.stderr))
-            if stream is not None
-        ]
-        printing = asyncio.gather(*prints)
         done, _ = await asyncio.wait((reading, printing), return_when=asyncio.FIRST_COMPLETED)
         if printing not in done:  # the client is gone
-            printing.cancel()
-            await asyncio.gather(printing, return_exceptions=True)
             return
         code = await process.wait()
         await socket.send_bytes(bytes([ERROR]) + json.dumps(outcome(code if code >= 0 else 128 - code)).encode())
@@ -98,12 +96,14 @@ async def hold(socket: web.WebSocketResponse, session: Session) -> None:
     except ConnectionError:
         return
     finally:
+        # Nobody may read from the child any more when it is ended, for that reads what is left.
         reading.cancel()
-        await to_the_end(_leave(reading, process, master))
+        printing.cancel()
+        await to_the_end(_leave((reading, printing), process, master))
 
 
-async def _leave(reading: asyncio.Task[None], process: asyncio.subprocess.Process, master: int) -> None:
-    await asyncio.gather(reading, return_exceptions=True)
+async def _leave(working: Iterable[asyncio.Future[Any]], process: asyncio.subprocess.Process, master: int) -> None:
+    await asyncio.gather(*working, return_exceptions=True)
     await end_child(process, group=True)
     if master >= 0:
         os.close(master)

@@ -13,9 +13,11 @@ from urllib.parse import quote_plus
 import aiohttp
 import pytest
 
+from edgewright.local.node import sessions
 from edgewright.local.node.logserver import LogServer, NoLog, Wish
 from edgewright.local.node.podman_service import podman_command
 from edgewright.local.node.sessions import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, Session, outcome
+from edgewright.runtime.child_process import end_child
 from edgewright.runtime.clock import SystemClock
 from tests.harness.waiting import wait_until_async
 
@@ -107,7 +109,22 @@ async def test_a_session_that_cannot_be_is_refused_in_words() -> None:
 async def test_a_client_that_goes_away_ends_the_command() -> None:
     async with connected("command=sh&command=-c&command=echo+$$%3B+exec+sleep+600") as socket:
         pid = int((await socket.receive_bytes())[1:])
-    await wait_until_async(lambda: not Path(f"/proc/{pid}").exists(), what="the command is gone")
+        await socket.close()
+        await wait_until_async(lambda: not Path(f"/proc/{pid}").exists(), what="the command is gone")
+
+
+async def test_a_server_that_closes_waits_for_the_end_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+
+    async def slowly(process: asyncio.subprocess.Process, *, group: bool) -> None:
+        await asyncio.sleep(1.5)  # longer than the server waits for requests by itself, as on a busy machine
+        await end_child(process, group=group)
+        ended.append(process.pid)
+
+    monkeypatch.setattr(sessions, "end_child", slowly)
+    async with connected("command=sh&command=-c&command=echo+$$%3B+exec+sleep+600") as socket:
+        pid = int((await socket.receive_bytes())[1:])
+    assert ended == [pid]
 
 
 @pytest.mark.parametrize(
