@@ -218,16 +218,17 @@ class Lines:
         """Prints what is new."""
         counts = rollout.status.counts
         taken = {each for job in jobs for each in job.spec.uuids}
-        more = counts is not None and counts.total - counts.excluded - counts.quarantined > len(taken)
-        for batch in rollout.status.batches:
-            if batch.ended is not None and batch.number not in self._ended:
-                self._ended.add(batch.number)
-                if more and self._delay and batch.number in self._opened:
-                    print(f"Waiting for {self._delay} seconds before the next batch...", flush=True)
-        for job in jobs:
-            number = int(job.metadata.annotations.get(BATCH_ANNOTATION, "0"))
-            if number and number not in self._opened:
+        untaken = counts is not None and counts.total - counts.excluded - counts.quarantined > len(taken)
+        ended = {batch.number for batch in rollout.status.batches if batch.ended is not None}
+        by_batch = {number: job for job in reversed(jobs) if (number := _batch_of(job))}
+        # One look may show the end of a batch and the next batch at once: the wait is over then, and told all the same.
+        for number, job in sorted(by_batch.items()):
+            if number not in self._opened:
                 self._open(number, [self._uuids.get(each, each) for each in job.spec.uuids])
+            if number in ended - self._ended:
+                self._ended.add(number)
+                if self._delay and (untaken or number < max(by_batch)):
+                    print(f"Waiting for {self._delay} seconds before the next batch...", flush=True)
         if rollout.status.message and rollout.status.message != self._said:
             self._said = rollout.status.message
             terminal.say(f"Rollout {rollout.metadata.name}: {self._said}")
@@ -239,3 +240,8 @@ class Lines:
             print(rollout_questions.saved(self._file), flush=True)
             print(f"Successfully applied {self._file}", flush=True)
         self._opened.add(number)
+
+
+def _batch_of(job: FlashJob) -> int:
+    """The number of the batch that a job belongs to; 0 where it does not say."""
+    return int(job.metadata.annotations.get(BATCH_ANNOTATION, "0"))

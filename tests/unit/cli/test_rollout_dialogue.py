@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ import pytest
 import yaml
 
 from edgewright.api.device import QUARANTINED, Device, DeviceSpec, DeviceStatus, FlashRecord, JobReference
-from edgewright.api.firmwarerollout import BATCH_ANNOTATION, ROLLOUT_UID_LABEL, FirmwareRollout, OutcomeCounts
+from edgewright.api.firmwarerollout import (
+    BATCH_ANNOTATION,
+    ROLLOUT_UID_LABEL,
+    BatchStatus,
+    FirmwareRollout,
+    FirmwareRolloutStatus,
+    OutcomeCounts,
+)
 from edgewright.api.flashjob import FlashJob, FlashJobSpec
 from edgewright.api.instance import instance_crd
 from edgewright.cli import filter_uuid, rollout_dialogue, rollout_questions
@@ -121,6 +129,9 @@ def goes_on(monkeypatch: pytest.MonkeyPatch, plane: Plane, *, phase: str) -> Non
         }
         await client.of(FirmwareRollout).patch(rollout.key, {"status": status}, subresource="status")
         if step in (2, 4):
+            job_key = Key("default", f"{rollout.metadata.name}-{step // 2}")
+            told = {"completionTime": ended["ended"]}
+            await client.of(FlashJob).patch(job_key, {"status": told}, subresource="status")
             await record(client, f"d{step // 2}", rollout, failed=phase == "Failed" and step == 4)
 
     def looking(self: rollout_dialogue.Lines, rollout: FirmwareRollout, jobs: list[FlashJob]) -> None:
@@ -167,6 +178,32 @@ def test_the_questions_end_in_one_rollout_a_saved_file_and_the_lines_of_the_scri
     again = next(line for line in done.err.splitlines() if line.startswith("The same without questions: "))
     assert "edgewright rollout create asked --firmware registry.example/a:1.4.0 --version 1.4.0" in again
     assert f"--batch-size 1 --interval 7s --flasher-image registry.example/flasher:1 --uuid {uuids[0]}" in again
+
+
+def test_the_wait_between_batches_is_told_though_it_was_over_before_anybody_looked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def job(number: int) -> FlashJob:
+        metadata = ObjectMeta(name=f"r-{number}", annotations={BATCH_ANNOTATION: str(number)})
+        return FlashJob(metadata=metadata, spec=FlashJobSpec(uuid=(f"d{number}",), firmware="f:1", version="1"))
+
+    ended = BatchStatus(number=1, ended=datetime(2026, 1, 2, tzinfo=UTC))
+    counts = OutcomeCounts(total=2)
+    rollout = FirmwareRollout(
+        metadata=ObjectMeta(name="r"),
+        status=FirmwareRolloutStatus(batches=(ended, BatchStatus(number=2)), counts=counts),
+    )
+    asked = rollout_questions.Job(firmware="f:1", file=str(tmp_path / "job.yaml"))
+    choice = rollout_questions.Choice(uuids=["u1", "u2"], job=asked, step=1, delay=7)
+    lines = rollout_dialogue.Lines(choice, {"d1": "u1", "d2": "u2"})
+    for _ in range(2):
+        lines.show(rollout, [job(1), job(2)])
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("Applying", "Waiting"))]
+    assert told == [
+        "Applying batch 1 with UUIDs: ['u1']",
+        "Waiting for 7 seconds before the next batch...",
+        "Applying batch 2 with UUIDs: ['u2']",
+    ]
 
 
 def test_nothing_is_left_where_nothing_is_chosen_or_the_answers_end(
