@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from hack.archives import guarded
 from hack.install import entries
 
 SOURCES: Final = {"crcmod": "python3/crcmod"}
@@ -48,7 +49,7 @@ def install(directory: Path, requirements: Path, *, machine: str, python: str) -
 
 def _unpack(archive: Path, inside: str, to: Path) -> None:
     with tarfile.open(archive) as opened, tempfile.TemporaryDirectory() as folder:
-        opened.extractall(folder, filter="data")
+        guarded(opened).extractall(folder)
         (unpacked,) = Path(folder).iterdir()
         shutil.copytree(unpacked / inside, to)
 

@@ -28,6 +28,7 @@ from typing import Any, Final, Self
 import pytest
 
 from edgewright.api.flash_pod import FLASHER_IMAGE
+from hack.archives import guarded
 from tests.cluster.nodecommand import running_node
 from tests.cluster.nodes import end_containers
 from tests.harness import ApiServer, ControlPlane, LocalPlane, Process, wait_until
@@ -459,7 +460,7 @@ def pulled(registry: str, image: str, folder: Path) -> dict[str, Any]:
         archive = folder.with_name(f"layer-{number}.tar")
         archive.write_bytes(fetch(f"blobs/{layer['digest']}"))
         with tarfile.open(archive) as opened:
-            opened.extractall(folder, filter="fully_trusted")
+            guarded(opened, "fully_trusted").extractall(folder)
         archive.unlink()
     found: dict[str, Any] = json.loads(fetch(f"blobs/{manifest['config']['digest']}"))["config"]
     return found

@@ -257,7 +257,8 @@ async def test_no_operation_is_left_out_of_the_groups(api_server: ApiServer, tok
     async with console_of(api_server) as url:
         document = await described(url, token)
     tags = {each["tags"][0] for path in document["paths"].values() for each in path.values()}
-    assert tags == set(GROUPS)
+    of_others = {tag for tag in tags - set(GROUPS) if "." in tag}  # kinds of other tests, on the same server
+    assert tags - of_others == set(GROUPS)
 
 
 @pytest.mark.soak

@@ -16,6 +16,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from hack.archives import guarded
+
 SOURCE = "smpclient-7.3.0"
 SOURCE_SHA256 = "86aa4bc1c621805d97f449793a4077f049aa88a98a1e916bf59423d072bd2a3b"
 FOLDER = f"{SOURCE}/tests/fixtures/smp-server/"
@@ -51,11 +53,11 @@ def folder() -> Path:
             assert found == SOURCE_SHA256, f"{archive.name} is not the one that was looked at: {found}"
             unpacked = Path(scratch) / "firmware"
             unpacked.mkdir()
-            with tarfile.open(archive) as files:
+            with guarded(tarfile.open(archive)) as files:
                 for member in files.getmembers():
                     if member.name.startswith(FOLDER) and member.name.endswith((".hex", ".signed.bin")):
                         member.name = member.name.removeprefix(FOLDER)
-                        files.extract(member, unpacked, filter="data")
+                        files.extract(member, unpacked)
             unpacked.rename(cache)
     return cache
 

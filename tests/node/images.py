@@ -27,6 +27,7 @@ from typing import Final
 from edgewright import __version__
 from edgewright.devices.simulated.firmware import esp_image
 from edgewright.devices.simulated.registry import Registry as SimulatedRegistry
+from hack.archives import guarded
 from tests.acceptance.flashjob_stage import checkout, container_tools
 from tests.e2e.registry import RealRegistry
 from tests.harness import programs as kubernetes
@@ -148,7 +149,7 @@ def _released(folder: Path, tools: Mapping[str, str]) -> Path:
     release = made / "build/release"
     name = f"edgewright-{__version__}-offline"
     with tarfile.open(release / f"{name}.tar") as archive:
-        archive.extractall(folder, filter="data")
+        guarded(archive).extractall(folder)
     shutil.rmtree(release)
     return folder / name
 

@@ -16,6 +16,7 @@ import pytest
 
 from edgewright import __version__
 from hack import base_image, chart, image_packages, release
+from hack.archives import guarded
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -153,3 +154,15 @@ def test_the_installer_that_upgrades_are_tested_from_is_that_of_the_last_version
 def number(version: str) -> tuple[int, ...]:
     """A version, to be compared."""
     return tuple(int(part) for part in re.findall(r"[0-9]+", version)[:3])
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["this Python", "a Python without filters"])
+def test_archives_are_unpacked_on_every_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    (tmp_path / "a").write_text("inside")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(tmp_path / "a", "a")
+    if not known:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        guarded(archive).extractall(tmp_path / "unpacked")
+    assert (tmp_path / "unpacked" / "a").read_text() == "inside"
