@@ -35,6 +35,17 @@ def console(plane: LocalPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = tmp_path_factory.mktemp("lists")
     with stage.console(plane, folder, "--shared-cache", "--behind-proxy") as running:
         yield running
+    for kind in (DEVICES, f"/apis/{GROUP}/firmwarerollouts"):  # others want the server as empty as it was
+        for each in plane.request("GET", kind)["items"]:
+            plane.request("DELETE", path_of(each))
+
+
+def path_of(obj: dict[str, Any]) -> str:
+    """Where a Device or a FirmwareRollout is."""
+    metadata = obj["metadata"]
+    if "namespace" not in metadata:
+        return f"{DEVICES}/{metadata['name']}"
+    return f"/apis/{GROUP}/namespaces/{metadata['namespace']}/firmwarerollouts/{metadata['name']}"
 
 
 @pytest.fixture(scope="module")
