@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import http.server
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -17,6 +13,7 @@ import yaml
 from edgewright.cli import chart
 from edgewright.cli.failure import Failed
 from edgewright.devices.simulated.registry import Registry
+from tests.acceptance.console_stage import served
 
 SHOP = {
     "Chart.yaml": "apiVersion: v2\nname: shop\nversion: {version}\n",
@@ -47,20 +44,6 @@ def archives(tmp_path: Path) -> Path:
     return folder
 
 
-@contextmanager
-def repository(folder: Path) -> Iterator[str]:
-    """A repository over HTTP, as any web server is one."""
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            serving.join()
-
-
 def version_of(project: Path) -> str:
     """The version of the chart that was copied into a project; its operator has rights on what it renders."""
     assert "configmaps" in (project / "config/rbac/role.yaml").read_text()
@@ -73,7 +56,7 @@ def test_an_archive_is_unpacked(archives: Path, tmp_path: Path) -> None:
 
 
 def test_a_repository_has_the_newest_unless_a_version_is_named(archives: Path, tmp_path: Path) -> None:
-    with repository(archives) as url:
+    with served(archives) as url:  # a repository is files behind any web server
         chart.init(helm_chart="shop", helm_chart_repo=url, folder=tmp_path / "newest")
         chart.init(helm_chart="shop", helm_chart_repo=url, helm_chart_version="0.1.0", folder=tmp_path / "named")
         chart.init(helm_chart=f"{url}/shop-0.1.0.tgz", folder=tmp_path / "url")
