@@ -7,7 +7,6 @@ builds answers; it decides nothing about objects.
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +21,7 @@ from edgewright.console.problems import Refusal
 from edgewright.console.schemas import Schemas
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock
+from edgewright.runtime.config import NAMESPACE
 from edgewright.runtime.errors import UNFIT
 from edgewright.runtime.http_parser import Answer
 from edgewright.runtime.objects import Kind, RawObject
@@ -141,7 +141,7 @@ def etag(obj: RawObject) -> dict[str, str]:
 
 def segment(namespace: str | None) -> str | None:
     """A namespace that can stand in a path."""
-    if namespace and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+    if namespace and not NAMESPACE.fullmatch(namespace):
         raise Refusal("not-found", f"there is no namespace {namespace[:63]!r}")
     return namespace or None
 

@@ -7,13 +7,13 @@ own words.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgewright.console.kind_cache import KindCache, Shown
 from edgewright.console.problems import RETRY_AFTER, Refusal
+from edgewright.runtime.config import NAMESPACE
 from edgewright.runtime.errors import KubernetesError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MAX_NAMESPACES: Final = 500
 """In so many namespaces a caller's rights are looked at; where objects are in more, a namespace has to be named."""
-_NAMESPACE: Final = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ async def view_for(
     Who needs all of a kind waits longer with `patience`: to list it once more would take as long as the cache does.
     """
     cache = call.shared.cache
-    if cache is None or not _NAMESPACE.fullmatch(namespace or "") or not await cache.holds(kind):
+    if cache is None or (namespace and not NAMESPACE.fullmatch(namespace)) or not await cache.holds(kind):
         return None
     whole = await _whole(cache, call, kind, verb, namespace or "")
     if whole is None or not (whole.allowed or _divisible(kind, namespace)):

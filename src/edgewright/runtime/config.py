@@ -38,7 +38,8 @@ __all__ = ["Config", "ConfigError", "load"]
 log = logs.get("runtime.config")
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""What a namespace can be called."""
 _SECRETS = ("token", "tokenFile", "username", "password", "exec")
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -73,7 +74,7 @@ def load(
 
     A context that is asked for by name is looked for in files only. Raises ConfigError.
     """
-    if namespace and not _NAMESPACE.fullmatch(namespace):
+    if namespace and not NAMESPACE.fullmatch(namespace):
         raise ConfigError(f"namespace {namespace!r}: is not the name of a namespace")
     if kubeconfig is not None:
         return _from_files([Path(kubeconfig)], context=context, namespace=namespace, environ=environ)
@@ -129,7 +130,7 @@ def _in_cluster(folder: Path, *, namespace: str | None, environ: Mapping[str, st
     chosen = namespace or environ.get("POD_NAMESPACE")
     if not chosen and not _is_missing(own):
         chosen = read_bytes(own, origin="in-cluster").decode("utf-8", "replace").strip()
-    if chosen and not _NAMESPACE.fullmatch(chosen):
+    if chosen and not NAMESPACE.fullmatch(chosen):
         raise ConfigError(f"in-cluster: {own}: is not the name of a namespace")
     return Config(
         server=server,
@@ -148,7 +149,7 @@ def _from_files(paths: list[Path], *, context: str | None, namespace: str | None
         raise ConfigError(f"{chosen.at('cluster')}: is missing")
     user = _named(merged.users, chosen, "user") or Fields(chosen.file, "users", {})
     own_namespace = chosen.text("namespace")
-    if own_namespace and not _NAMESPACE.fullmatch(own_namespace):
+    if own_namespace and not NAMESPACE.fullmatch(own_namespace):
         raise ConfigError(f"{chosen.at('namespace')}: is not the name of a namespace")
     if not cluster.has("server"):
         raise ConfigError(f"{cluster.at('server')}: is missing")
