@@ -16,7 +16,6 @@ import pytest
 from tests.cluster.nodes import Pods, RunningNode
 from tests.cluster.planes import NAMES, Planes, running
 from tests.cluster.undisturbed import undisturbed_cluster
-from tests.cluster.workloads_stage import Stage, ticking
 from tests.harness import ApiServer, ControlPlane, LocalPlane
 from tests.harness.fixtures import run
 
@@ -46,27 +45,18 @@ def compared_plane(request: pytest.FixtureRequest) -> Iterator[LocalPlane]:
 
 
 @pytest.fixture(scope="session")
-def workload_planes(request: pytest.FixtureRequest) -> Iterator[Planes[None]]:
-    """Three control planes for controllers of workloads; no scheduler of Kubernetes touches the Pods."""
-    yield from running(request, "workload_plane", parts={"controller-manager"}, begin=lambda _: None)
+def workload_planes(request: pytest.FixtureRequest) -> Iterator[Planes]:
+    """Three control planes for controllers, each with a CronJob: what is due comes while other tests run.
+
+    One set for all modules: a second one would be two more real API servers with their etcd, until the session ends.
+    """
+    yield from running(request, "workload_plane")
 
 
 @pytest.fixture(scope="session", params=NAMES)
-def workload_plane(request: pytest.FixtureRequest, workload_planes: Planes[None]) -> ApiServer:
-    """Each of them in turn; there are no Nodes."""
-    return workload_planes.servers[request.param]
-
-
-@pytest.fixture(scope="session")
-def scheduling_planes(request: pytest.FixtureRequest) -> Iterator[Planes[Stage]]:
-    """Three control planes with schedulers, each with a CronJob: what is due comes while other tests run."""
-    yield from running(request, "scheduling_plane", parts={"controller-manager", "scheduler"}, begin=ticking)
-
-
-@pytest.fixture(scope="session", params=NAMES)
-def scheduling_plane(request: pytest.FixtureRequest, scheduling_planes: Planes[Stage]) -> ApiServer:
+def workload_plane(request: pytest.FixtureRequest, workload_planes: Planes) -> ApiServer:
     """Each of them in turn; a test makes the Nodes that it needs, and removes them."""
-    return scheduling_planes.servers[request.param]
+    return workload_planes.servers[request.param]
 
 
 @pytest.fixture(scope="session", params=["cluster", "local_plane"], ids=["real", "local"])

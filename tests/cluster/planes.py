@@ -7,46 +7,44 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Generic, TypeVar
 
 import pytest
 
 from tests.cluster.controllers_stage import FLAGS, our_controllers
+from tests.cluster.workloads_stage import Stage, ticking
 from tests.harness import ApiServer, ControlPlane, LocalPlane
 from tests.harness.fixtures import run
 
 NAMES = ("ours", "kubernetes", "up")
-T = TypeVar("T")
 
 
-class Planes(Generic[T]):
-    """Control planes that run, and what was begun on each as soon as it did."""
+class Planes:
+    """Control planes that run, and the namespace on each with a CronJob, which was begun as soon as it did."""
 
     def __init__(self) -> None:
         self.servers: dict[str, ApiServer] = {}
-        self.begun: dict[str, T] = {}
+        self.ticking: dict[str, Stage] = {}
 
 
-def running(
-    request: pytest.FixtureRequest, fixture: str, *, parts: Collection[str], begin: Callable[[ApiServer], T]
-) -> Iterator[Planes[T]]:
-    """Those that tests ask for by a parameter of this fixture; Kubernetes' own controllers are `parts`."""
+def running(request: pytest.FixtureRequest, fixture: str) -> Iterator[Planes]:
+    """Those that tests ask for by a parameter of this fixture."""
     items = (item for item in request.session.items if isinstance(item, pytest.Function))
     wanted = {item.callspec.params.get(fixture) for item in items if hasattr(item, "callspec")}
-    planes: Planes[T] = Planes()
+    planes = Planes()
     with ExitStack() as stack:
         for name in filter(wanted.__contains__, NAMES):
-            server = stack.enter_context(contextmanager(run)(request, functools.partial(_made, name, parts)))
+            server = stack.enter_context(contextmanager(run)(request, functools.partial(_made, name)))
             if name == "ours":
                 stack.enter_context(our_controllers(server))
             planes.servers[name] = server
-            planes.begun[name] = begin(server)
+            planes.ticking[name] = ticking(server)
         yield planes
 
 
-def _made(name: str, parts: Collection[str]) -> ApiServer:
+def _made(name: str) -> ApiServer:
     if name == "up":
         return LocalPlane()
-    return ControlPlane(parts=parts if name == "kubernetes" else (), api_flags=FLAGS)
+    parts = ("controller-manager", "scheduler") if name == "kubernetes" else ()
+    return ControlPlane(parts=parts, api_flags=FLAGS)

@@ -38,8 +38,8 @@ from tests.harness import ApiServer, ControlPlane, wait_until
 
 
 @pytest.fixture(scope="session")
-def plane(scheduling_plane: ApiServer) -> ApiServer:
-    return scheduling_plane
+def plane(workload_plane: ApiServer) -> ApiServer:
+    return workload_plane
 
 
 @pytest.fixture

@@ -16,22 +16,22 @@ HASH = "controller-revision-hash"
 
 
 @pytest.fixture
-def stage(scheduling_plane: ApiServer, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def stage(workload_plane: ApiServer, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """A namespace in which Pods can be created."""
-    made = Stage(scheduling_plane, scheduling_plane.create_namespace(request.node.originalname.removeprefix("test_")))
+    made = Stage(workload_plane, workload_plane.create_namespace(request.node.originalname.removeprefix("test_")))
     yield made
     made.remove()
 
 
 @pytest.fixture
-def nodes(scheduling_plane: ApiServer) -> Iterator[None]:
+def nodes(workload_plane: ApiServer) -> Iterator[None]:
     """Two Nodes, and one with a taint."""
-    node(scheduling_plane, "one")
-    node(scheduling_plane, "two")
-    node(scheduling_plane, "tainted", taints=[{"key": "only", "value": "mine", "effect": "NoSchedule"}])
+    node(workload_plane, "one")
+    node(workload_plane, "two")
+    node(workload_plane, "tainted", taints=[{"key": "only", "value": "mine", "effect": "NoSchedule"}])
     yield
     for name in ("one", "two", "tainted"):
-        scheduling_plane.request("DELETE", f"/api/v1/nodes/{name}")
+        workload_plane.request("DELETE", f"/api/v1/nodes/{name}")
 
 
 def _image(name: str) -> Any:
@@ -150,9 +150,9 @@ def test_a_budget_can_be_a_share_of_what_is_wanted(stage: Stage) -> None:
 # --- CronJobs ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_made_when_it_is_due(scheduling_planes: Planes[Stage], scheduling_plane: ApiServer) -> None:
+def test_a_job_is_made_when_it_is_due(workload_planes: Planes, workload_plane: ApiServer) -> None:
     """The last one here: it waits for the next minute after its CronJob was made with the control plane."""
-    (stage,) = (each for each in scheduling_planes.begun.values() if each.plane is scheduling_plane)
+    (stage,) = (each for each in workload_planes.ticking.values() if each.plane is workload_plane)
     stage.until(lambda: stage.all("jobs"), "the first Job is there")
     (made,) = stage.all("jobs")
     about = made["metadata"]

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from edgewright.local.apply.fieldtypes import FieldType
 from edgewright.local.apply.fieldtypes import compile as compile_fields
 from edgewright.local.served import Served
+from edgewright.local.structs.fields import GROUP_VERSION_KIND
 from edgewright.runtime.objects import RawObject
-
-_GVK: Final = "x-kubernetes-group-version-kind"
 
 
 class Kinds:
@@ -31,7 +29,9 @@ class Kinds:
             self.protobuf[group_version, "DeleteOptions"] = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
         # What a subresource speaks of, such as the TokenRequest that `kubectl create token` sends.
         spoken = {each.kind for served in self._builtin for each in served.subresources if each.kind is not None}
-        named = {_spelled(said): name for name, schema in definitions.items() for said in schema.get(_GVK, ())}
+        named = {
+            _spelled(said): name for name, schema in definitions.items() for said in schema.get(GROUP_VERSION_KIND, ())
+        }
         for kind in spoken:
             if name := named.get((kind.group, kind.version, kind.kind)):
                 self.protobuf[kind.api_version, kind.kind] = name

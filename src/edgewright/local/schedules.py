@@ -40,11 +40,8 @@ class BadSchedule(Exception):
 class Schedule:
     """When something is due."""
 
-    minutes: frozenset[int] = frozenset()
-    hours: frozenset[int] = frozenset()
-    days: frozenset[int] = frozenset()
-    months: frozenset[int] = frozenset()
-    weekdays: frozenset[int] = frozenset()
+    fields: tuple[frozenset[int], ...] = ()
+    """The minutes, hours, days, months and days of the week at which it is due."""
     either: bool = False
     """Whether a day of the month or one of the week is enough: where both are named."""
     every: timedelta | None = None
@@ -56,14 +53,16 @@ class Schedule:
             return moment.replace(microsecond=0) + self.every
         local = moment.astimezone(zone).replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
         last = local.year + _YEARS
+        minutes, hours, days, months, weekdays = self.fields
         while local.year <= last:
-            if local.month not in self.months:
+            by_day = local.day in days, local.isoweekday() % 7 in weekdays
+            if local.month not in months:
                 local = (local.replace(day=1, hour=0, minute=0) + timedelta(days=32)).replace(day=1)
-            elif not self._is_day(local):
+            elif not (any(by_day) if self.either else all(by_day)):
                 local = local.replace(hour=0, minute=0) + timedelta(days=1)
-            elif local.hour not in self.hours:
+            elif local.hour not in hours:
                 local = local.replace(minute=0) + timedelta(hours=1)
-            elif local.minute not in self.minutes:
+            elif local.minute not in minutes:
                 local += timedelta(minutes=1)
             else:
                 found = local.replace(tzinfo=zone).astimezone(UTC)
@@ -72,10 +71,6 @@ class Schedule:
                     return found
                 local += timedelta(minutes=1)
         return None
-
-    def _is_day(self, day: datetime) -> bool:
-        of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
-        return (of_month or of_week) if self.either else (of_month and of_week)
 
 
 def parse(text: str) -> Schedule:
@@ -95,19 +90,12 @@ def parse(text: str) -> Schedule:
     fields = text.split()
     if len(fields) != len(_FIELDS):
         raise BadSchedule(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    sets, stars = [], []
-    for field, (least, most, names) in zip(fields, _FIELDS, strict=True):
-        found_set: set[int] = set()
-        star = False
-        for part in field.split(","):
-            if part:
-                values, is_star = _part(part, least, most, names)
-                found_set |= values
-                star = star or is_star
-        sets.append(frozenset(found_set))
-        stars.append(star)
-    either = not stars[2] and not stars[4]
-    return Schedule(minutes=sets[0], hours=sets[1], days=sets[2], months=sets[3], weekdays=sets[4], either=either)
+    read = [
+        [_part(part, *limits) for part in field.split(",") if part]
+        for field, limits in zip(fields, _FIELDS, strict=True)
+    ]
+    sets = tuple(frozenset[int]().union(*(values for values, _ in parts)) for parts in read)
+    return Schedule(fields=sets, either=not any(star for _, star in (*read[2], *read[4])))
 
 
 def _part(text: str, least: int, most: int, names: dict[str, int]) -> tuple[set[int], bool]:

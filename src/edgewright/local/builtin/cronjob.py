@@ -8,7 +8,6 @@ import zoneinfo
 from edgewright.local import schedules
 from edgewright.local.builtin import checks, job, poddefaults, workloads
 from edgewright.local.field_errors import invalid, required, unsupported
-from edgewright.local.served import Write
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 
@@ -23,6 +22,7 @@ class CronJobRules(workloads.WorkloadRules):
     definition = "io.k8s.api.batch.v1.CronJob"
     template_path = ("spec", "jobTemplate", "spec", "template")
     orphans = False
+    fixed = ()
 
     def default(self, obj: RawObject) -> None:
         """Jobs may overlap; the last three that succeeded are kept, and the last one that failed."""
@@ -32,10 +32,8 @@ class CronJobRules(workloads.WorkloadRules):
         workloads.fill(spec, {"concurrencyPolicy": "Allow", "suspend": False})
         workloads.fill(spec, {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1})
 
-    def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
+    def spec_faults(self, obj: RawObject, old: RawObject | None) -> list[Cause]:
         """The schedule must be one, and its Jobs must be possible."""
-        if write.subresource == "status":
-            return []
         spec, name = obj["spec"], obj["metadata"].get("name", "")
         causes = _schedule_faults(spec, old)
         for field in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):

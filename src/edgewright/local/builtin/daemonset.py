@@ -11,10 +11,6 @@ from edgewright.runtime.objects import RawObject
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """The annotation in which the generation of the template is kept."""
 _STRATEGIES = ("RollingUpdate", "OnDelete")
-_COUNTS = (
-    *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "observedGeneration"),
-    *("updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount"),
-)
 
 
 class DaemonSetRules(workloads.WorkloadRules):
@@ -22,6 +18,10 @@ class DaemonSetRules(workloads.WorkloadRules):
 
     definition = "io.k8s.api.apps.v1.DaemonSet"
     named_after = False
+    counts = (
+        *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
+        *("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount"),
+    )
 
     def default(self, obj: RawObject) -> None:
         """Pods are replaced one at a time."""
@@ -48,10 +48,8 @@ class DaemonSetRules(workloads.WorkloadRules):
         changed = obj["spec"]["template"] != old["spec"]["template"]
         _set_generation(obj, before + 1 if changed else before)
 
-    def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
+    def spec_faults(self, obj: RawObject, old: RawObject | None) -> list[Cause]:
         """The selector must find the template's Pods and never changes."""
-        if write.subresource == "status" and old is not None:
-            return workloads.counts(obj["status"], *_COUNTS) + workloads.not_decremented(obj, old)
         spec = obj["spec"]
         causes = workloads.selector_faults(spec, "daemonset", demanded=False)
         causes += workloads.unselected(spec)
@@ -59,10 +57,7 @@ class DaemonSetRules(workloads.WorkloadRules):
         causes += workloads.always_restarted(spec["template"], "spec.template", "DaemonSet")
         causes += checks.not_negative("spec.minReadySeconds", spec.get("minReadySeconds", 0))
         causes += checks.not_negative("spec.revisionHistoryLimit", spec["revisionHistoryLimit"])
-        causes += _strategy_faults(spec["updateStrategy"])
-        if old is not None:
-            causes += checks.immutable("spec.selector", spec.get("selector"), old["spec"].get("selector"))
-        return causes
+        return causes + _strategy_faults(spec["updateStrategy"])
 
 
 def _set_generation(obj: RawObject, number: int) -> None:

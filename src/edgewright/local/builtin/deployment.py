@@ -22,6 +22,11 @@ class DeploymentRules(workloads.WorkloadRules):
     """What is special about Deployments."""
 
     definition = "io.k8s.api.apps.v1.Deployment"
+    counts_of_pods = ("updatedReplicas", "readyReplicas", "availableReplicas")
+    counts = (
+        *("observedGeneration", "replicas", "unavailableReplicas", "terminatingReplicas", "collisionCount"),
+        *counts_of_pods,
+    )
 
     def default(self, obj: RawObject) -> None:
         """One Pod, replaced a quarter at a time, with ten revisions and ten minutes for progress."""
@@ -48,10 +53,8 @@ class DeploymentRules(workloads.WorkloadRules):
         """A write of the status owns no labels."""
         return (*super().unowned(subresource), *((("metadata", "labels"),) if subresource == "status" else ()))
 
-    def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
+    def spec_faults(self, obj: RawObject, old: RawObject | None) -> list[Cause]:
         """The selector must find the template's Pods and never changes; a rollout must be able to get somewhere."""
-        if write.subresource == "status" and old is not None:
-            return _status_faults(obj, old)
         spec = obj["spec"]
         causes = checks.not_negative("spec.replicas", spec["replicas"])
         causes += _of_template(spec)
@@ -62,8 +65,6 @@ class DeploymentRules(workloads.WorkloadRules):
         causes += checks.not_negative("spec.progressDeadlineSeconds", deadline)
         if deadline <= spec.get("minReadySeconds", 0):
             causes.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
-        if old is not None:
-            causes += checks.immutable("spec.selector", spec.get("selector"), old["spec"].get("selector"))
         return causes
 
 
@@ -71,26 +72,20 @@ class ReplicaSetRules(workloads.WorkloadRules):
     """What is special about ReplicaSets."""
 
     definition = "io.k8s.api.apps.v1.ReplicaSet"
+    counts_of_pods = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+    counts = ("replicas", *counts_of_pods, "observedGeneration", "terminatingReplicas")
 
     def default(self, obj: RawObject) -> None:
         """One Pod."""
         super().default(obj)
         workloads.fill(obj["spec"], {"replicas": 1})
 
-    def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
+    def spec_faults(self, obj: RawObject, old: RawObject | None) -> list[Cause]:
         """The selector must find the template's Pods and never changes."""
-        if write.subresource == "status":
-            status = obj["status"]
-            names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
-            causes = workloads.counts(status, *names, "terminatingReplicas")
-            return causes + workloads.ready_counts(status, *names[1:4])
         spec = obj["spec"]
         causes = checks.not_negative("spec.replicas", spec["replicas"])
         causes += checks.not_negative("spec.minReadySeconds", spec.get("minReadySeconds", 0))
-        causes += _of_template(spec)
-        if old is not None:
-            causes += checks.immutable("spec.selector", spec.get("selector"), old["spec"].get("selector"))
-        return causes
+        return causes + _of_template(spec)
 
 
 def keep_labels(obj: RawObject, old: RawObject) -> None:
@@ -124,11 +119,3 @@ def _strategy_faults(strategy: RawObject) -> list[Cause]:
     if not workloads.amount(unavailable) and not workloads.amount(surge):
         causes.append(invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
     return causes + workloads.not_over_whole(f"{path}.maxUnavailable", unavailable)
-
-
-def _status_faults(obj: RawObject, old: RawObject) -> list[Cause]:
-    status = obj["status"]
-    names = ("updatedReplicas", "readyReplicas", "availableReplicas")
-    more = ("observedGeneration", "replicas", "unavailableReplicas", "terminatingReplicas", "collisionCount")
-    causes = workloads.counts(status, *more, *names)
-    return causes + workloads.ready_counts(status, *names) + workloads.not_decremented(obj, old)

@@ -29,6 +29,8 @@ class JobRules(workloads.WorkloadRules):
 
     definition = "io.k8s.api.batch.v1.Job"
     orphans = True
+    fixed = ()
+    counts = ("active", "succeeded", "failed", "ready", "terminating")
 
     def default(self, obj: RawObject) -> None:
         """One Pod, tried again six times."""
@@ -41,23 +43,22 @@ class JobRules(workloads.WorkloadRules):
     def prepare_create(self, obj: RawObject, write: Write) -> None:
         """Its Pods are told from others by its uid, unless it says itself how."""
         super().prepare_create(obj, write)
-        spec, about = obj["spec"], obj["metadata"]
+        spec, made = obj["spec"], _made_labels(obj)
         if spec["manualSelector"]:
             return
-        name, uid = about.get("name", ""), about.get("uid", "")
         labels = spec["template"]["metadata"].setdefault("labels", {})
-        for key, value in ((LEGACY_JOB_NAME, name), (JOB_NAME, name)):
+        for key, value in made.items():
             labels.setdefault(key, value)
-        for key in (LEGACY_CONTROLLER_UID, CONTROLLER_UID):
-            labels.setdefault(key, uid)
         if spec.get("selector") is None:
             spec["selector"] = {}
-        spec["selector"].setdefault("matchLabels", {}).setdefault(CONTROLLER_UID, uid)
+        spec["selector"].setdefault("matchLabels", {}).setdefault(CONTROLLER_UID, made[CONTROLLER_UID])
 
-    def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
+    def status_faults(self, obj: RawObject, old: RawObject) -> list[Cause]:
+        """How a Job ended is said once, and whole."""
+        return super().status_faults(obj, old) + _end_faults(obj["status"], old.get("status") or {})
+
+    def spec_faults(self, obj: RawObject, old: RawObject | None) -> list[Cause]:
         """Numbers must make sense together; of a Job that is there only a few things change."""
-        if write.subresource == "status" and old is not None:
-            return _status_faults(obj, old)
         spec = obj["spec"]
         causes = _generated_faults(obj)
         causes += spec_faults(spec, "spec")
@@ -142,38 +143,35 @@ def _indexed_faults(spec: RawObject, path: str) -> list[Cause]:
     causes = []
     if completions is None:
         causes.append(required(f"{path}.completions", "when completion mode is Indexed"))
+    most = f"must be less than or equal to {_MAX_PARALLELISM}"
     if (parallelism or 0) > _MAX_PARALLELISM:
-        why = f"must be less than or equal to {_MAX_PARALLELISM} when completion mode is Indexed"
-        causes.append(invalid(f"{path}.parallelism", parallelism, why))
+        causes.append(invalid(f"{path}.parallelism", parallelism, f"{most} when completion mode is Indexed"))
     if completions is not None and failed is not None and failed > completions:
         causes.append(invalid(f"{path}.maxFailedIndexes", failed, "must be less than or equal to completions"))
     if (failed or 0) > _MAX_PARALLELISM:
-        causes.append(invalid(f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MAX_PARALLELISM}"))
+        causes.append(invalid(f"{path}.maxFailedIndexes", failed, most))
     if (completions or 0) > _MANY_COMPLETIONS and spec.get("backoffLimitPerIndex") is not None:
         if failed is None:
             why = f"must be specified when completions is above {_MANY_COMPLETIONS}"
             causes.append(required(f"{path}.maxFailedIndexes", why))
-        why = (
-            f"must be less than or equal to {_MAX_OF_MANY} when completions are above {_MANY_COMPLETIONS} and used "
-            "with backoff limit per index"
-        )
+        why = f"must be less than or equal to {_MAX_OF_MANY} when completions are above {_MANY_COMPLETIONS}"
         for name, value in (("parallelism", parallelism), ("maxFailedIndexes", failed)):
             if (value or 0) > _MAX_OF_MANY:
-                causes.append(invalid(f"{path}.{name}", value, why))
+                causes.append(invalid(f"{path}.{name}", value, f"{why} and used with backoff limit per index"))
     return causes
 
 
+def _made_labels(obj: RawObject) -> dict[str, str]:
+    """By which the Pods of a Job are known that does not say itself how."""
+    name, uid = obj["metadata"].get("name", ""), obj["metadata"].get("uid", "")
+    return {LEGACY_CONTROLLER_UID: uid, LEGACY_JOB_NAME: name, CONTROLLER_UID: uid, JOB_NAME: name}
+
+
 def _generated_faults(obj: RawObject) -> list[Cause]:
-    spec, about = obj["spec"], obj["metadata"]
+    spec = obj["spec"]
     if spec["manualSelector"] or spec.get("selector") is None:
         return []
-    labels = spec["template"]["metadata"].get("labels") or {}
-    expected = {
-        LEGACY_CONTROLLER_UID: about.get("uid", ""),
-        LEGACY_JOB_NAME: about.get("name", ""),
-        CONTROLLER_UID: about.get("uid", ""),
-        JOB_NAME: about.get("name", ""),
-    }
+    labels, expected = spec["template"]["metadata"].get("labels") or {}, _made_labels(obj)
     causes = []
     for key, value in expected.items():
         path = f"spec.template.metadata.labels[{key}]"
@@ -220,21 +218,17 @@ def _has(status: RawObject, name: str) -> bool:
     return any(each["type"] == name and each["status"] == "True" for each in status.get("conditions") or ())
 
 
-def _status_faults(obj: RawObject, old: RawObject) -> list[Cause]:
-    status, before = obj["status"], old.get("status") or {}
-    causes = workloads.counts(status, "active", "succeeded", "failed", "ready", "terminating")
+def _end_faults(status: RawObject, before: RawObject) -> list[Cause]:
     is_, was = ({name: _has(each, name) for name in _ENDS} for each in (status, before))
-    finished = is_["Complete"] or is_["Failed"]
-    for name in ("Complete", "Failed"):
-        if was[name] and not is_[name]:
-            causes.append(invalid("status.conditions", OMITTED, f"cannot disable the terminal {name}=True condition"))
-    for one, other, why in _CONTRADICTIONS:
+    wrong = [f"cannot disable the terminal {end}=True condition" for end in _LAST if was[end] and not is_[end]]
+    for one, other in _CONTRADICTIONS:
         if is_[one] and is_[other]:
-            causes.append(invalid("status.conditions", OMITTED, why))
-    for one, other, why in _DEMANDS:
+            wrong.append(f"cannot set {one}=True and {other}=true conditions")
+    for one, other in _DEMANDS:
         if is_[one] and not is_[other] and not was[one]:
-            causes.append(invalid("status.conditions", OMITTED, why))
-    if finished and not (was["Complete"] or was["Failed"]):
+            wrong.append(f"cannot set {one}=True condition without the {other}=true condition")
+    causes = [invalid("status.conditions", OMITTED, why) for why in wrong]
+    if any(is_[end] for end in _LAST) and not any(was[end] for end in _LAST):
         if status.get("active"):
             causes.append(invalid("status.active", status["active"], "active>0 is invalid for finished job"))
         if not status.get("startTime"):
@@ -254,18 +248,10 @@ def _completion_faults(status: RawObject, *, complete: bool) -> list[Cause]:
     return []
 
 
-_ENDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
+_LAST = ("Complete", "Failed")
+_ENDS = (*_LAST, "FailureTarget", "SuccessCriteriaMet")
 _CONTRADICTIONS = (
-    ("Complete", "Failed", "cannot set Complete=True and Failed=true conditions"),
-    ("Complete", "FailureTarget", "cannot set Complete=True and FailureTarget=true conditions"),
-    ("SuccessCriteriaMet", "Failed", "cannot set SuccessCriteriaMet=True and Failed=true conditions"),
-    ("SuccessCriteriaMet", "FailureTarget", "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"),
+    *(("Complete", "Failed"), ("Complete", "FailureTarget")),
+    *(("SuccessCriteriaMet", "Failed"), ("SuccessCriteriaMet", "FailureTarget")),
 )
-_DEMANDS = (
-    ("Failed", "FailureTarget", "cannot set Failed=True condition without the FailureTarget=true condition"),
-    (
-        "Complete",
-        "SuccessCriteriaMet",
-        "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
-    ),
-)
+_DEMANDS = (("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet"))

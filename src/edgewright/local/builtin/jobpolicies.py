@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgewright.local.builtin import checks
-from edgewright.local.field_errors import OMITTED, duplicate, invalid, required, too_many, unsupported
+from edgewright.local.field_errors import OMITTED, duplicate, invalid, required, too_many
 from edgewright.local.go_format import quote
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
@@ -39,14 +39,9 @@ def faults(spec: RawObject, path: str) -> list[Cause]:
 
 def _rule(spec: RawObject, rule: RawObject, path: str) -> list[Cause]:
     action, codes, conditions = rule["action"], rule.get("onExitCodes"), rule.get("onPodConditions") or []
-    causes: list[Cause] = []
-    if not action:
-        causes.append(required(f"{path}.action", f"valid values: {_listed(_ACTIONS)}"))
-    elif action == "FailIndex":
-        if spec.get("backoffLimitPerIndex") is None:
-            causes.append(invalid(f"{path}.action", action, "requires the backoffLimitPerIndex to be set"))
-    else:
-        causes += checks.supported(f"{path}.action", action, _ACTIONS)
+    causes = _chosen(f"{path}.action", action, _ACTIONS)
+    if action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+        causes.append(invalid(f"{path}.action", action, "requires the backoffLimitPerIndex to be set"))
     if codes is not None:
         causes += _codes(spec, codes, f"{path}.onExitCodes")
     if len(conditions) > _MAX_RULES:
@@ -67,11 +62,7 @@ def _codes(spec: RawObject, codes: RawObject, path: str) -> list[Cause]:
     operator, values, name = codes["operator"], codes.get("values") or [], codes.get("containerName")
     pod = spec["template"]["spec"]
     known = {each["name"] for part in ("containers", "initContainers") for each in pod.get(part) or ()}
-    causes: list[Cause] = []
-    if not operator:
-        causes.append(required(f"{path}.operator", f"valid values: {_listed(_OPERATORS)}"))
-    elif operator not in _OPERATORS:
-        causes.append(unsupported(f"{path}.operator", operator, _OPERATORS))
+    causes = _chosen(f"{path}.operator", operator, _OPERATORS)
     if name is not None and name not in known:
         why = "must be one of the container or initContainer names in the pod template"
         causes.append(invalid(f"{path}.containerName", name, why))
@@ -117,13 +108,12 @@ def _success_rule(completions: int, rule: RawObject, path: str) -> list[Cause]:
     if count is not None:
         place = f"{path}.succeededCount"
         causes += checks.not_negative(place, count)
-        limits = [(completions, "completions")]
+        limits = {"specified completions": completions}
         if indexes is not None:
-            limits.append((total, "indexes in the specified succeededIndexes field"))
-        for most, what in limits:
+            limits["indexes in the specified succeededIndexes field"] = total
+        for what, most in limits.items():
             if count > most:
-                shown = f"the number of specified {what}" if what == "completions" else f"the number of {what}"
-                causes.append(invalid(place, count, f"must be less than or equal to {most} ({shown})"))
+                causes.append(invalid(place, count, f"must be less than or equal to {most} (the number of {what})"))
     return causes
 
 
@@ -154,5 +144,7 @@ def _index(text: str, completions: int) -> int:
     return int(text)
 
 
-def _listed(choices: tuple[str, ...]) -> str:
-    return f"[{' '.join(quote(each) for each in choices)}]"
+def _chosen(path: str, value: str, choices: tuple[str, ...]) -> list[Cause]:
+    if not value:
+        return [required(path, f"valid values: [{' '.join(quote(each) for each in choices)}]")]
+    return checks.supported(path, value, choices)

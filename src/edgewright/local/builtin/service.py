@@ -197,8 +197,9 @@ class ServiceRules(BuiltinRules):
             spec["healthCheckNodePort"] = self._give_port(obj, wanted, used, write, "")
 
     def _give_port(self, obj: RawObject, wanted: int, used: set[str], write: Write, path: str) -> int:
+        asked = map(str, allocation.node_ports(obj))  # by the Service itself, for another of its ports
         try:
-            port = self._ports.check(wanted, used) if wanted else self._ports.choose(used)
+            port = self._ports.check(wanted, used) if wanted else self._ports.choose(used.union(asked))
         except Taken as why:
             if not path:
                 raise internal_error(f"failed to allocate requested HealthCheck NodePort {wanted}: {why}") from None

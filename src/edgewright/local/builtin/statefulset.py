@@ -24,6 +24,10 @@ class StatefulSetRules(workloads.WorkloadRules):
     definition = "io.k8s.api.apps.v1.StatefulSet"
     name_rule = "label"
     named_after = False
+    fixed = ()
+    counts_of_pods = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+    counts = ("replicas", *counts_of_pods, "observedGeneration", "collisionCount")
+    ready_path = "status.readyReplicas"
 
     def default(self, obj: RawObject) -> None:
         """One Pod at a time, in order; claims stay."""
@@ -51,10 +55,8 @@ class StatefulSetRules(workloads.WorkloadRules):
         super().prepare_update(obj, old, write)
         (obj["spec"]["updateStrategy"].get("rollingUpdate") or {}).pop("maxUnavailable", None)
 
-    def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
+    def spec_faults(self, obj: RawObject, old: RawObject | None) -> list[Cause]:
         """The selector must find the template's Pods; who the Pods are never changes."""
-        if write.subresource == "status" and old is not None:
-            return _status_faults(obj, old)
         spec = obj["spec"]
         causes = _strategy_faults(spec)
         retention = spec["persistentVolumeClaimRetentionPolicy"]
@@ -141,11 +143,3 @@ def _strategy_faults(spec: RawObject) -> list[Cause]:
     elif rolling is not None:
         causes += checks.not_negative(f"{path}.partition", rolling["partition"])
     return causes
-
-
-def _status_faults(obj: RawObject, old: RawObject) -> list[Cause]:
-    status = obj["status"]
-    names = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-    causes = workloads.counts(status, "replicas", *names, "observedGeneration", "collisionCount")
-    causes += workloads.ready_counts(status, *names, among="status.readyReplicas")
-    return causes + workloads.not_decremented(obj, old)

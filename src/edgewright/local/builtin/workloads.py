@@ -18,6 +18,7 @@ from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.errors import Cause
 from edgewright.runtime.objects import RawObject
 
+_REPLICAS = ("replicas", "readyReplicas", "availableReplicas")
 _PERCENT = re.compile("[0-9]+%")
 _PERCENT_RULE = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
@@ -34,6 +35,14 @@ class WorkloadRules(BuiltinRules):
     """Where the template stands."""
     named_after = True
     """Whether Pods get names made of the object's, so that a name that is no label is warned of."""
+    counts: tuple[str, ...] = ()
+    """The numbers of its status, which are zero or more."""
+    counts_of_pods: tuple[str, ...] = ()
+    """Those among them that are no more than there are Pods."""
+    ready_path = "readyReplicas"
+    """What is called where more are available than are ready."""
+    fixed: tuple[str, ...] = ("selector",)
+    """What of its spec never changes."""
 
     def template(self, obj: RawObject) -> RawObject:
         """The template of an object."""
@@ -48,6 +57,34 @@ class WorkloadRules(BuiltinRules):
     def prepare_create(self, obj: RawObject, write: Write) -> None:
         """A status that came with it goes."""
         obj["status"] = self.unset("status")
+
+    def validate(self, obj: RawObject, old: RawObject | None, write: Write) -> list[Cause]:
+        """What is wrong with the spec, with the change of what is fixed in it, or with the numbers of the status."""
+        if write.subresource == "status":
+            return self.status_faults(obj, old or {})
+        spec, causes = obj["spec"], self.spec_faults(obj, old)
+        for name in self.fixed if old is not None else ():
+            causes += checks.immutable(f"spec.{name}", spec.get(name), (old or obj)["spec"].get(name))
+        return causes
+
+    def spec_faults(self, obj: RawObject, old: RawObject | None) -> list[Cause]:
+        """What is wrong with all but the status."""
+        raise NotImplementedError
+
+    def status_faults(self, obj: RawObject, old: RawObject) -> list[Cause]:
+        """What is wrong with the status."""
+        status = obj["status"]
+        causes = counts(status, *self.counts)
+        replicas, ready, available = (status.get(name) or 0 for name in _REPLICAS)
+        for name in self.counts_of_pods:
+            if (count := status.get(name) or 0) > replicas:
+                causes.append(invalid(f"status.{name}", count, "cannot be greater than status.replicas"))
+        if available > ready:
+            causes.append(invalid("status.availableReplicas", available, f"cannot be greater than {self.ready_path}"))
+        value, before = status.get("collisionCount"), (old.get("status") or {}).get("collisionCount")
+        if before is not None and (value is None or value < before):
+            causes.append(invalid("status.collisionCount", value or 0, "cannot be decremented"))
+        return causes
 
     def warnings(self, obj: RawObject, old: RawObject | None, write: Write) -> list[str]:
         """What an author should know of a new or changed template."""
@@ -142,24 +179,3 @@ def not_over_whole(path: str, value: int | str) -> list[Cause]:
 def counts(status: RawObject, *names: str) -> list[Cause]:
     """Numbers of a status, which are zero or more."""
     return [cause for name in names for cause in checks.not_negative(f"status.{name}", status.get(name) or 0)]
-
-
-def ready_counts(status: RawObject, *names: str, among: str = "readyReplicas") -> list[Cause]:
-    """Numbers of Pods of a status: no more than there are, and no more available ones than ready ones."""
-    replicas, ready, available = (status.get(name) or 0 for name in ("replicas", "readyReplicas", "availableReplicas"))
-    causes = [
-        invalid(f"status.{name}", status.get(name) or 0, "cannot be greater than status.replicas")
-        for name in names
-        if (status.get(name) or 0) > replicas
-    ]
-    if available > ready:
-        causes.append(invalid("status.availableReplicas", available, f"cannot be greater than {among}"))
-    return causes
-
-
-def not_decremented(obj: RawObject, old: RawObject) -> list[Cause]:
-    """How often names collided is only ever counted up."""
-    value, before = obj["status"].get("collisionCount"), (old.get("status") or {}).get("collisionCount")
-    if before is not None and (value is None or value < before):
-        return [invalid("status.collisionCount", value or 0, "cannot be decremented")]
-    return []

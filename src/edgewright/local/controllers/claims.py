@@ -26,7 +26,7 @@ FOLDERS = Path("/var/lib/edgewright/node/claims")
 
 def add(manager: Manager, *, folders: Path = FOLDERS) -> None:
     """Registers the controller."""
-    _Claims(manager, folders).add()
+    _Claims(manager, folders)
 
 
 def _used(pod: Pod) -> Iterable[Key]:
@@ -43,7 +43,6 @@ def _claimed(volume: Volume) -> Iterable[Key]:
 
 class _Claims:
     def __init__(self, manager: Manager, folders: Path) -> None:
-        self._manager = manager
         self._client = manager.client
         self._folders = folders
         self._claims = manager.cache(Claim)
@@ -51,15 +50,8 @@ class _Claims:
         self._volumes.add_index(_CLAIMS, _claimed)
         self._pods = manager.cache(Pod)
         self._pods.add_index(_USERS, _used)
-
-    def add(self) -> None:
-        self._manager.controller(
-            "persistentvolumeclaims",
-            self._reconcile,
-            For(self._claims, when=anything),
-            Maps(self._pods, _used),
-            Maps(self._volumes, _claimed),
-        )
+        sources = For(self._claims, when=anything), Maps(self._pods, _used), Maps(self._volumes, _claimed)
+        manager.controller("persistentvolumeclaims", self._reconcile, *sources)
 
     async def _reconcile(self, key: Key) -> Result:
         claim = self._claims.get(key)
@@ -78,8 +70,7 @@ class _Claims:
         if not await self._provide(claim, name):
             return DONE
         if not claim.spec.volume_name:
-            change = {"spec": {"volumeName": name}}
-            claim = await self._client.of(Claim).patch(key, change, resource_version=claim.metadata.resource_version)
+            claim = await self._client.of(Claim).change(claim, {"spec": {"volumeName": name}})
         wanted = ClaimStatus(phase="Bound", access_modes=claim.spec.access_modes, capacity=_capacity(claim))
         await self._client.of(Claim).write_status(claim, wanted)
         return DONE
@@ -93,8 +84,7 @@ class _Claims:
         if volume.spec.claim_ref.uid != claim.metadata.uid:
             return False
         if volume.spec.capacity != _capacity(claim):
-            change, version = {"spec": {"capacity": _capacity(claim)}}, volume.metadata.resource_version
-            volume = await self._client.of(Volume).patch(volume.key, change, resource_version=version)
+            volume = await self._client.of(Volume).change(volume, {"spec": {"capacity": _capacity(claim)}})
         await self._client.of(Volume).write_status(volume, VolumeStatus(phase="Bound"))
         return True
 
@@ -103,17 +93,14 @@ class _Claims:
         if volume.deleting:
             await self._release(volume, persistentvolume.PROTECTION)
             return
-        with suppress(NotFound):
-            await self._client.of(Volume).delete(volume.key, uid=volume.metadata.uid)
+        await self._client.of(Volume).discard(volume)
 
     async def _release(self, obj: Claim | Volume, finalizer: str) -> None:
         if finalizer not in obj.metadata.finalizers:
             return
         left = [each for each in obj.metadata.finalizers if each != finalizer]
         with suppress(NotFound):
-            await self._client.raw(obj.kind).patch(
-                obj.key, {"metadata": {"finalizers": left or None}}, resource_version=obj.metadata.resource_version
-            )
+            await self._client.of(type(obj)).change(obj, {"metadata": {"finalizers": left or None}})
 
 
 def _capacity(claim: Claim) -> dict[str, str]:

@@ -13,12 +13,12 @@ from edgewright.local.custom.structure import children
 from edgewright.local.errors import Cause
 from edgewright.local.go_format import quote
 from edgewright.local.schema import formats
-from edgewright.local.served import Rules, Write
+from edgewright.local.served import Write
 from edgewright.local.structs.rules import BuiltinRules
 from edgewright.runtime.objects import RawObject
 
 
-def definition_rules() -> Rules:
+def definition_rules() -> BuiltinRules:
     """The rules that CustomResourceDefinition is served with."""
     return DefinitionRules()
 

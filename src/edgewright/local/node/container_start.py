@@ -6,12 +6,11 @@ the shim is not waited for beyond the moment in which the program runs or could 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,13 @@ from edgewright.local.controllers.resources import Service
 from edgewright.local.node.claims import ClaimFolders
 from edgewright.local.node.environment import PATH, command_line, environment
 from edgewright.local.node.folders import PODMAN, AttemptFolder, PodFolder, PodRecord
-from edgewright.local.node.image_pulls import NoImage
 from edgewright.local.node.images import not_here, program_for
-from edgewright.local.node.lifecycle import Start, Timing
+from edgewright.local.node.lifecycle import NotStarted, Start, Timing
 from edgewright.local.node.mount_check import how_to_mount
 from edgewright.local.node.pod_hosts import HOSTS, HostsFiles, host_name, rewrite
 from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.podman_runtime import PodmanRuntime, Wanted
+from edgewright.local.node.podman_spec import stop_signal
 from edgewright.local.node.pods import Pod
 from edgewright.local.node.service_variables import service_variables
 from edgewright.local.node.services import ports_of_services
@@ -39,54 +38,54 @@ from edgewright.runtime.cache import Cache
 from edgewright.runtime.client import Client
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.objects import RawObject
+from edgewright.runtime.sockets import readable
 
 SHIM = Path(__file__).with_name("shim.py")
 _NOBODY = 65534
 DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 
 
-class NotStarted(Exception):
-    """A container cannot be started now; the reason is the word that its status shows."""
+@dataclass(frozen=True, kw_only=True)
+class Containers:
+    """What the containers of a node are, and what they get and see of its machine."""
 
-    def __init__(self, reason: str, message: str, *, retry: float | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.retry = retry
-        """In how many seconds to try again, where the node's usual wait is not meant."""
+    images: Mapping[str, Sequence[str]]
+    """The commands, by the names of the images that they stand for."""
+    ids: PodIds | None = None
+    """The users and groups that Pods may have where the node runs as root; None: they run as the node itself."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for every container, as KUBERNETES_SERVICE_HOST."""
+    covered: Sequence[Path] = ()
+    """Folders that no Pod sees, besides the node's own."""
+    shown: Sequence[Path] = ()
+    """Folders with programs that every Pod may read, besides those of this Python."""
+    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
+    podman: bool = False
+    """Whether images that stand for no program are pulled, and run by podman."""
+    commands: bool = True
+    """Whether a Pod may run any program of the machine, not only those that its images stand for."""
+    claims: bool = False
+    """Whether PersistentVolumeClaims are folders of the machine, as on the node of the embedded control plane."""
+    log_limit: int = 10 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class Machine(Containers):
     """What containers are given of this machine, the same for all of them."""
 
     name: str
     host: str
-    images: Mapping[str, Sequence[str]]
     directory: Path
-    ids: PodIds | None = None
-    """The users and groups that Pods may have; None: they run as the node itself."""
     mounts: bool = True
     """Whether a container can have a root of its own here."""
     processes: bool = False
     """Whether a container can have a process table of its own here; it takes a root of its own."""
     binds: bool = False
     """Whether a program that listens on every address can be given that of its Pod."""
-    claims: bool = False
-    """Whether PersistentVolumeClaims are folders of this machine."""
-    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
-    commands: bool = True
-    """Whether a Pod may run other programs of the machine than those that images stand for."""
     own_scratch: bool = True
     """Whether a container has /tmp and /var/tmp to itself, as it would in a cluster."""
-    shown: Sequence[Path] = ()
-    """Folders with programs that a Pod may read even where its user may not enter what they lie in."""
-    covered: Sequence[Path] = ()
-    """Folders that no Pod sees, besides the node's own."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for every container, as KUBERNETES_SERVICE_HOST."""
     capacity: Mapping[str, str] = field(default_factory=dict)
-    log_limit: int = 10 << 20
 
 
 def program_folders() -> list[Path]:
@@ -224,16 +223,12 @@ class Starter:
         if program is None:
             raise NotStarted("ErrImagePull", not_here(container.get("image", ""), self._machine.images))
         attempt = folder.attempt(container["name"], start.number)
-        try:
+        with _explained():
             order = await self._order(pod, record, folder, start, program)
             if record.runtime != PODMAN and self._machine.binds:
                 order["binds"] = {"address": record.address, "ports": ports_of_services(self._services)}
             elif record.runtime == PODMAN:
                 order["network"] = await self._podman_or_not().network_of(pod, record)
-        except Missing as error:
-            raise NotStarted("CreateContainerConfigError", str(error)) from error
-        except ContainersError as error:
-            raise NotStarted("CreateContainerError", str(error)) from error
         order |= {"step": start.step, "image": container.get("image", "")}
         attempt.prepare(order)
         shim = await self._launch(attempt)
@@ -250,19 +245,10 @@ class Starter:
         return self._podman
 
     async def _start_contained(self, pod: Pod, record: PodRecord, folder: PodFolder, start: Start) -> None:
-        machine, container, podman = self._machine, start.container, self._podman_or_not()
-        sources = self.sources(pod, record)
-        try:
-            image = await podman.image(pod, start, sources)
-            base = {"HOSTNAME": host_name(pod), **service_variables(pod, self._services), **machine.environment}
-            values = await environment(container, sources, base=base, capacity=machine.capacity)
-            mounts = mounts_of(container, pod.spec, folder.volumes, values, await self._claims_of(pod, record))
-            message = container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
-            attempt = folder.attempt(container["name"], start.number)
-            mounts.append(Mount(attempt.message_file, message, False))
-            if HOSTS not in {mount.path for mount in mounts}:
-                rewrite(folder.hosts, self._hosts.content(pod, record.address))
-                mounts.append(Mount(folder.hosts, HOSTS, False))
+        podman = self._podman_or_not()
+        with _explained():
+            image = await podman.image(pod, start, self.sources(pod, record))
+            values, mounts = await self._inside(pod, record, folder, start, {})
             wanted = Wanted(
                 pod=pod,
                 record=record,
@@ -270,16 +256,31 @@ class Starter:
                 start=start,
                 image=image,
                 values=values,
-                mounts=mounts,
-                log_limit=machine.log_limit,
+                mounts=[*mounts, *self._own_files(pod, record, folder, start, mounts)],
+                log_limit=self._machine.log_limit,
             )
             await podman.start(wanted)
-        except NoImage as error:
-            raise NotStarted(error.reason, str(error), retry=error.retry) from error
-        except Missing as error:
-            raise NotStarted("CreateContainerConfigError", str(error)) from error
-        except ContainersError as error:
-            raise NotStarted("CreateContainerError", str(error)) from error
+
+    async def _inside(
+        self, pod: Pod, record: PodRecord, folder: PodFolder, start: Start, base: Mapping[str, str]
+    ) -> tuple[dict[str, str], list[Mount]]:
+        """The variables of a container, and its volumes."""
+        container, machine = start.container, self._machine
+        base = {**base, "HOSTNAME": host_name(pod), **service_variables(pod, self._services), **machine.environment}
+        values = await environment(container, self.sources(pod, record), base=base, capacity=machine.capacity)
+        claims = await self._claims_of(pod, record)
+        return values, mounts_of(container, pod.spec, folder.volumes, values, claims)
+
+    def _own_files(
+        self, pod: Pod, record: PodRecord, folder: PodFolder, start: Start, mounts: Sequence[Mount]
+    ) -> list[Mount]:
+        """The file for a container's last words, and that of hosts unless the Pod brings one."""
+        message = start.container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
+        own = [Mount(folder.attempt(start.container["name"], start.number).message_file, message, False)]
+        if HOSTS not in {message, *(mount.path for mount in mounts)}:
+            rewrite(folder.hosts, self._hosts.content(pod, record.address))
+            own.append(Mount(folder.hosts, HOSTS, False))
+        return own
 
     async def _order(
         self,
@@ -292,17 +293,14 @@ class Starter:
         machine = self._machine
         container = start.container
         attempt = folder.attempt(container["name"], start.number)
-        base = {"PATH": _path(program), "HOME": "/", "HOSTNAME": host_name(pod)}
-        base |= {**service_variables(pod, self._services), **machine.environment}
-        sources = self.sources(pod, record)
-        values = await environment(container, sources, base=base, capacity=machine.capacity)
-        mounts = mounts_of(container, pod.spec, folder.volumes, values, await self._claims_of(pod, record))
+        base = {"PATH": _path(program), "HOME": "/"}
+        values, mounts = await self._inside(pod, record, folder, start, base)
         order: dict[str, Any] = {
             "command": command_line(container, program, values),
             "environment": values,
             "folder": container.get("workingDir") or "/",
             "logLimit": machine.log_limit,
-            "stopSignal": _stop_signal(container),
+            "stopSignal": stop_signal(container),
         }
         user = user_of(pod, container, record.user) if self._root else None
         if _must_not_be_root(pod, container) and (user["uid"] if user else os.geteuid()) == 0:
@@ -310,12 +308,8 @@ class Starter:
         if user is not None:
             order["user"] = user
         if machine.mounts:
-            message = container.get("terminationMessagePath") or DEFAULT_MESSAGE_PATH
-            mounts.append(Mount(attempt.message_file, message, False))
+            mounts += self._own_files(pod, record, folder, start, mounts)
             taken = {mount.path for mount in mounts}
-            if HOSTS not in taken:
-                rewrite(folder.hosts, self._hosts.content(pod, record.address))
-                mounts.append(Mount(folder.hosts, HOSTS, False))
             for name, path in attempt.scratch.items() if machine.own_scratch else ():
                 if path not in taken:
                     mounts.append(Mount(attempt.path / name, path, False))
@@ -365,26 +359,26 @@ class Starter:
         try:
             with suppress(TimeoutError):  # a machine that is that busy: what happened is read from the folder
                 async with self._clock.timeout(self._timing.launch):
-                    await _end_of(reader)
+                    await readable(reader)  # nobody writes to it: that is the end of who could
         finally:
             os.close(reader)
         return pid
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Says in the words of a status what keeps a container from being run."""
+    try:
+        yield
+    except Missing as error:
+        raise NotStarted("CreateContainerConfigError", str(error)) from error
+    except ContainersError as error:
+        raise NotStarted("CreateContainerError", str(error)) from error
+
+
 def _is_token(mount: Mount) -> bool:
     """Whether this is the token that a Pod gets unasked: where nothing can be mounted it does without."""
     return mount.path == TOKEN_FOLDER and mount.source.name.startswith(TOKEN_PREFIX)
-
-
-async def _end_of(reader: int) -> None:
-    """Returns when the other end of a pipe is closed."""
-    loop = asyncio.get_running_loop()
-    closed = asyncio.Event()
-    loop.add_reader(reader, closed.set)
-    try:
-        await closed.wait()
-    finally:
-        loop.remove_reader(reader)
 
 
 def user_of(pod: Pod, container: RawObject, own: int) -> RawObject | None:
@@ -411,8 +405,3 @@ def _path(program: Sequence[str]) -> str:
 def _must_not_be_root(pod: Pod, container: RawObject) -> bool:
     pod_security = pod.spec.get("securityContext") or {}
     return bool((container.get("securityContext") or {}).get("runAsNonRoot", pod_security.get("runAsNonRoot")))
-
-
-def _stop_signal(container: RawObject) -> int:
-    name = (container.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
-    return int(getattr(signal, name, signal.SIGTERM))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from edgewright.containers import ContainersError, Image, Podman
+from edgewright.local.node.lifecycle import NotStarted
 from edgewright.local.node.sources import Missing, Sources
 from edgewright.runtime.backoff import delay
 from edgewright.runtime.clock import Clock
@@ -25,13 +26,8 @@ Credentials = Mapping[str, Mapping[str, str]]
 """By registry: user name and password."""
 
 
-class NoImage(Exception):
-    """A container has to wait for its image: why, in the word that its status shows, and for how many seconds."""
-
-    def __init__(self, reason: str, message: str, *, retry: float | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.retry = retry
+class NoImage(NotStarted):
+    """A container has to wait for its image."""
 
 
 @dataclass

@@ -34,6 +34,16 @@ class Timing:
     launch: float = 30.0
 
 
+class NotStarted(Exception):
+    """A container cannot be started now; the reason is the word that its status shows."""
+
+    def __init__(self, reason: str, message: str, *, retry: float | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retry = retry
+        """In how many seconds to try again, where the node's usual wait is not meant."""
+
+
 @dataclass(frozen=True)
 class Halt:
     """That nothing more is to be started, why, and when what still runs is killed."""

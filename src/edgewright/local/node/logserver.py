@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,19 +46,7 @@ Find = Callable[[str, str, str, bool], Found | NoLog]
 """Finds a log by namespace, Pod, container and whether the previous one is meant."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """A session that somebody asks for."""
-
-    verb: str
-    """exec or attach."""
-    command: Sequence[str] = ()
-    stdin: bool = False
-    stderr: bool = True
-    tty: bool = False
-
-
-FindSession = Callable[[str, str, str, Wish], Session | str]
+FindSession = Callable[[str, str, str, Session], Session | str]
 """Finds what makes a session by namespace, Pod and container; or says why there is none."""
 
 May = Callable[[User, str], Awaitable[bool]]
@@ -139,7 +127,7 @@ class LogServer:
         if refused := await self._refused(request, "proxy", "run commands: needs create on nodes/proxy"):
             return refused
         names, query = request.match_info, request.query
-        wish = Wish(
+        wish = Session(
             verb=names["verb"],
             command=query.getall("command", []),
             stdin=_true(query.get("stdin")),

@@ -11,16 +11,18 @@ import asyncio
 import functools
 import os
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from edgewright.containers import ContainersError
 from edgewright.local.access.authentication import User
 from edgewright.local.controllers.resources import Service
 from edgewright.local.node.addresses import LoopbackAddresses, PodAddresses
 from edgewright.local.node.container_start import (
+    Containers,
     Machine,
     Starter,
     needs_scratch_of_the_machine,
@@ -28,7 +30,7 @@ from edgewright.local.node.container_start import (
 )
 from edgewright.local.node.folders import AttemptFolder, NodeFolder
 from edgewright.local.node.lifecycle import Timing
-from edgewright.local.node.logserver import Found, LogServer, NoLog, Wish
+from edgewright.local.node.logserver import Found, LogServer, NoLog
 from edgewright.local.node.mount_check import (
     binds_work,
     closed_to_others,
@@ -38,7 +40,6 @@ from edgewright.local.node.mount_check import (
     where_nobody_may_enter,
 )
 from edgewright.local.node.pod_hosts import HostsFiles
-from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.pod_loop import Reconciler
 from edgewright.local.node.podman_runtime import PodmanRuntime
 from edgewright.local.node.podman_service import podman_command
@@ -60,6 +61,8 @@ from edgewright.runtime.events import Recorder
 from edgewright.runtime.objects import Key, RawObject
 from edgewright.runtime.predicates import intent_changed
 
+__all__ = ["Advertised", "Containers", "Network", "Node", "may_use"]
+
 _WORKERS = 8
 _WAITING = {
     "ErrImagePull": "image can't be pulled",
@@ -68,31 +71,6 @@ _WAITING = {
 """What is said of a container that waits, instead of the reason in its status."""
 
 _log = logs.get("local.node")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Containers:
-    """What the containers of a node are, and what they get and see of its machine."""
-
-    images: Mapping[str, Sequence[str]]
-    """The commands, by the names of the images that they stand for."""
-    ids: PodIds | None = None
-    """Whom Pods may run as where the node runs as root."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for every container."""
-    covered: Sequence[Path] = ()
-    """Folders that no Pod sees."""
-    shown: Sequence[Path] = ()
-    """Folders with programs that every Pod may read, besides those of this Python."""
-    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    """The images whose programs can do without mounts: by path, the variables that tell them of another place."""
-    podman: bool = False
-    """Whether images that stand for no program are pulled, and run by podman."""
-    commands: bool = True
-    """Whether a Pod may run any program of the machine, not only those that its images stand for."""
-    claims: bool = False
-    """Whether PersistentVolumeClaims are folders of the machine, as on the node of the embedded control plane."""
-    log_limit: int = 10 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,24 +182,18 @@ class Node:
     def _machine(self, *, mounts: bool, processes: bool, binds: bool) -> Machine:
         given = self._containers
         shown = (*program_folders(), *(path.resolve() for path in given.shown))
+        here: dict[str, Any] = {"ids": given.ids if os.geteuid() == 0 else None, "shown": shown}
+        here["covered"] = tuple(path.resolve() for path in given.covered)
         return Machine(
+            **(vars(given) | here),
             name=self.name,
             host=self._network.host,
-            images=given.images,
             directory=self._folder.path,
-            ids=given.ids if os.geteuid() == 0 else None,
             mounts=mounts,
             processes=processes,
             binds=binds,
-            told=given.told,
-            commands=given.commands,
-            claims=given.claims,
             own_scratch=not needs_scratch_of_the_machine(given.images, shown),
-            shown=shown,
-            covered=tuple(path.resolve() for path in given.covered),
-            environment=given.environment,
             capacity=capacity(self._folder.path, pods=self._advertised.pods),
-            log_limit=given.log_limit,
         )
 
     async def _serve_logs(self, stack: AsyncExitStack) -> int | None:
@@ -324,7 +296,7 @@ class Node:
             return Found(place.log, functools.partial(_runs_still, place))
         return NoLog(f'pod "{pod}" does not exist', status=404)
 
-    def _find_session(self, namespace: str, pod: str, container: str, wish: Wish) -> Session | str:
+    def _find_session(self, namespace: str, pod: str, container: str, wish: Session) -> Session | str:
         run = next(iter(self._runs.named(Key(namespace, pod))), None) if self._runs else None
         attempt = next(iter(run.folder.attempts(container)), None) if run else None
         state = attempt.state if attempt is not None and attempt.running else None
@@ -338,7 +310,7 @@ class Node:
             return "this node runs no other programs than those of images (--allow-command lets it)"
         else:
             command = enter_command(run.folder.attempt(container, attempt.number), state.main, wish.command)
-        return Session(command=command, stdin=wish.stdin, stderr=wish.stderr, tty=wish.tty)
+        return replace(wish, command=command)
 
     def _said_of(self, run: Run) -> RawObject:
         """The last status of a Pod: what we wrote, or what an earlier node did."""

@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from edgewright.containers import ContainersError
 from edgewright.local.node.addresses import PodAddresses
 from edgewright.local.node.claims import claim_names, shared_user
-from edgewright.local.node.container_start import Machine, NotStarted, Starter
+from edgewright.local.node.container_start import Machine, Starter
 from edgewright.local.node.folders import PODMAN, PROCESS, Attempt, PodRecord
-from edgewright.local.node.lifecycle import Halt, Plan, Start, Timing, View, make_plan
+from edgewright.local.node.lifecycle import Halt, NotStarted, Plan, Start, Timing, View, make_plan
 from edgewright.local.node.pod_ids import PodIds
 from edgewright.local.node.podman_runtime import PodmanRuntime
 from edgewright.local.node.pods import Pod

@@ -153,30 +153,30 @@ class PodmanRuntime:
         """The network of a Pod, as a file by which a process joins it."""
         podman = await self._service.client()
         await self._make_pod(podman, pod, record)
-        known = await podman.pod(pod_name(pod.uid))
-        infra = await podman.container(known.infra_id) if known is not None else None
+        infra = await podman.container(await self._infra(podman, pod.uid))
         if infra is None or not infra.state.pid:
             self._ready.discard(pod.uid)
             raise PodmanUnavailable(f"podman lost pod {pod_name(pod.uid)}")
         return f"/proc/{infra.state.pid}/ns/net"
 
+    async def _infra(self, podman: Podman, uid: str) -> str:
+        """The container that holds the network of a Pod."""
+        known = await podman.pod(pod_name(uid))
+        if known is None:
+            self._ready.discard(uid)
+            raise PodmanUnavailable(f"podman lost pod {pod_name(uid)}")
+        return known.infra_id
+
     async def _make_pod(self, podman: Podman, pod: Pod, record: PodRecord) -> None:
         if pod.uid in self._ready:
             return
-        name = pod_name(pod.uid)
         await self.network.make(podman)
-        known = await podman.pod(name)
-        if known is None:
-            labels = labels_of(self._folder, pod)
-            spec = pod_spec(
-                pod, hostname=host_name(pod), labels=labels, network=self.network.name, address=record.address
-            )
-            await podman.create_pod(spec)
-            known = await podman.pod(name)
-        if known is None:
-            raise PodmanUnavailable(f"podman lost pod {name}")
-        await podman.start_container(known.infra_id)
-        infra = await podman.container(known.infra_id)
+        if await podman.pod(pod_name(pod.uid)) is None:
+            about = {"hostname": host_name(pod), "network": self.network.name, "address": record.address}
+            await podman.create_pod(pod_spec(pod, labels=labels_of(self._folder, pod), **about))
+        infra_id = await self._infra(podman, pod.uid)
+        await podman.start_container(infra_id)
+        infra = await podman.container(infra_id)
         if infra is not None and infra.state.pid:
             await self.network.open_services(infra.state.pid, record.address)
         self._ready.add(pod.uid)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from edgewright.containers import ContainersError, Podman, PodmanUnavailable
-from edgewright.local.node.logserver import Wish
+from edgewright.local.node.sessions import Session
 from edgewright.runtime import logs
 from edgewright.runtime.child_process import end_child
 from edgewright.runtime.clock import Clock
@@ -43,7 +43,7 @@ def unusable() -> str | None:
     return None
 
 
-def podman_command(container: str, wish: Wish) -> list[str]:
+def podman_command(container: str, wish: Session) -> list[str]:
     """The client of podman's that gives somebody a session in a container."""
     if wish.verb == "attach":
         return [PROGRAM, "attach", "--sig-proxy=false", *(() if wish.stdin else ("--no-stdin",)), container]

@@ -94,11 +94,14 @@ def container_spec(
     log_limit: int,
 ) -> RawObject:
     """One container of a pod, as the Pod declares it."""
-    security = {**(pod.spec.get("securityContext") or {}), **(container.get("securityContext") or {})}
+    security = _security(pod, container)
     given = security.get("capabilities") or {}
     spec: RawObject = {
         "name": name,
         "image": image,
+        "entrypoint": [expand(part, values) for part in container.get("command") or ()],
+        "command": [expand(part, values) for part in container.get("args") or ()],
+        "work_dir": container.get("workingDir") or "",
         "pod": pod_name(pod.uid),
         "labels": {**labels, "io.kubernetes.container.name": container["name"]},
         "env": dict(values),
@@ -114,15 +117,13 @@ def container_spec(
         "cap_add": _capabilities(given.get("add")),
         "cap_drop": _capabilities(given.get("drop")),
         "resource_limits": limits_of(container),
+        **_user(security),
     }
-    if container.get("command"):
-        spec["entrypoint"] = [expand(part, values) for part in container["command"]]
-    if container.get("args"):
-        spec["command"] = [expand(part, values) for part in container["args"]]
-    if container.get("workingDir"):
-        spec["work_dir"] = container["workingDir"]
-    spec |= _user(security)
     return {key: value for key, value in spec.items() if value not in ([], {}, "")}
+
+
+def _security(pod: Pod, container: RawObject) -> RawObject:
+    return {**(pod.spec.get("securityContext") or {}), **(container.get("securityContext") or {})}
 
 
 def _mount(mount: Mount) -> RawObject:
@@ -149,7 +150,7 @@ def _user(security: RawObject) -> RawObject:
 
 def demand_not_root(pod: Pod, container: RawObject, image_user: str) -> None:
     """Raises Missing where a container must not be root and would be, as the kubelet words it."""
-    security = {**(pod.spec.get("securityContext") or {}), **(container.get("securityContext") or {})}
+    security = _security(pod, container)
     if not security.get("runAsNonRoot"):
         return
     user = str(security.get("runAsUser", image_user.partition(":")[0]))
@@ -177,7 +178,7 @@ def limits_of(container: RawObject) -> RawObject:
     return found | ({"cpu": cpu} if cpu else {})
 
 
-def stop_signal(container: RawObject, image_signal: str) -> int:
+def stop_signal(container: RawObject, image_signal: str = "") -> int:
     """The signal by which a container is asked to end: the Pod's, else the image's, else SIGTERM."""
     name = (container.get("lifecycle") or {}).get("stopSignal") or image_signal or "SIGTERM"
     if name.isdigit():

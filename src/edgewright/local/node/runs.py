@@ -199,22 +199,19 @@ class Runs:
     async def _ask_for_end(
         self, podman: PodmanRuntime, place: tuple[str, str, int], key: Key, folder: AttemptFolder, state: State
     ) -> None:
+        """Writes down how a container of podman's ended, and lets podman forget it."""
         try:
-            await self._note_end(podman, key, folder, state)
+            end = await podman.end_of(state)
+            if folder.path.exists():
+                folder.write_end(end)
+            self._changed(key)
+            await podman.remove_container(state)
         except (ContainersError, OSError) as error:
             _log.warning("podman does not say how a container ended", pod=key, error=str(error))
             await asyncio.sleep(_ASK_AGAIN_SECONDS)
         finally:
             del self._asking[place]
         self._changed(key)  # only now: a pass that finds somebody asking would leave it to them
-
-    async def _note_end(self, podman: PodmanRuntime, key: Key, folder: AttemptFolder, state: State) -> None:
-        """Writes down how a container of podman's ended, and lets podman forget it."""
-        end = await podman.end_of(state)
-        if folder.path.exists():
-            folder.write_end(end)
-        self._changed(key)
-        await podman.remove_container(state)
 
     def _ended(self, place: tuple[str, str, int], key: Key, shim: int) -> None:
         self._unwatch(place)

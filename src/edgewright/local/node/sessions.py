@@ -23,6 +23,7 @@ from aiohttp import web
 
 from edgewright.runtime.child_process import end_child, to_the_end
 from edgewright.runtime.objects import RawObject
+from edgewright.runtime.sockets import readable, writable
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 _CHUNK: Final = 32 << 10
@@ -32,8 +33,10 @@ _CHUNK: Final = 32 << 10
 class Session:
     """What somebody wants of a container."""
 
-    command: Sequence[str]
-    """The child that does it."""
+    verb: str = "exec"
+    """Or attach."""
+    command: Sequence[str] = ()
+    """What is to run in the container, and later the child that does it."""
     stdin: bool = False
     stderr: bool = True
     tty: bool = False
@@ -120,15 +123,11 @@ def _of_terminal(master: int) -> _Read:
     os.set_blocking(master, False)
 
     async def read() -> bytes:
-        loop, readable = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(master, readable.set)
+        await readable(master)
         try:
-            await readable.wait()
             return os.read(master, _CHUNK)
         except OSError:
             return b""  # the other end is closed
-        finally:
-            loop.remove_reader(master)
 
     return read
 
@@ -158,17 +157,11 @@ async def _type(socket: web.WebSocketResponse, process: asyncio.subprocess.Proce
 
 async def _type_into(master: int, data: bytes) -> None:
     """Writes all of it; a terminal takes little at a time, and waits for who reads from it."""
-    loop = asyncio.get_running_loop()
     while data:
         try:
             data = data[os.write(master, data) :]
         except BlockingIOError:
-            writable = asyncio.Event()
-            loop.add_writer(master, writable.set)
-            try:
-                await writable.wait()
-            finally:
-                loop.remove_writer(master)
+            await writable(master)
         except OSError:
             return  # nobody reads any more
 

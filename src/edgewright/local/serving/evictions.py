@@ -24,6 +24,7 @@ from edgewright.runtime.objects import RawObject
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
 _FREE: Final = ("Succeeded", "Failed", "Pending")
+_TARGET, _ALLOWED = "DisruptionTarget", "DisruptionAllowed"
 
 
 class _EvictionRules(BuiltinRules):
@@ -84,22 +85,19 @@ class Evictions:
 
     async def _mark(self, asked: WriteRequest) -> None:
         """Says on the Pod why it goes."""
-        now = metadata.timestamp(self._objects.now)
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting",
-            "lastProbeTime": None,
-            "lastTransitionTime": now,
-        }
+        words = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting", "lastProbeTime": None}
 
         def marked(pod: RawObject) -> RawObject:
-            others = [each for each in pod["status"].get("conditions") or () if each["type"] != condition["type"]]
-            pod["status"]["conditions"] = [*others, condition]
+            status = pod["status"]
+            others = [each for each in status.get("conditions") or () if each["type"] != _TARGET]
+            status["conditions"] = [*others, _condition(_TARGET, "True", self._objects, **words)]
             return pod
 
         await self._writes.change(asked, marked, verb="act")
+
+
+def _condition(type_: str, status: str, objects: Objects, **more: Any) -> RawObject:
+    return {"type": type_, "status": status, "lastTransitionTime": metadata.timestamp(objects.now), **more}
 
 
 def _of(asked: WriteRequest, served: Served, name: str) -> WriteRequest:
@@ -141,17 +139,11 @@ def _taken(budget: RawObject, pod: RawObject, objects: Objects) -> RawObject:
 
 
 def _insufficient(conditions: list[RawObject], generation: int, objects: Objects) -> list[RawObject]:
-    said = {
-        "type": "DisruptionAllowed",
-        "status": "False",
-        "reason": "InsufficientPods",
-        "message": "",
-        "observedGeneration": generation,
-        "lastTransitionTime": metadata.timestamp(objects.now),
-    }
-    if not any(each["type"] == said["type"] for each in conditions):
+    words = {"reason": "InsufficientPods", "message": "", "observedGeneration": generation}
+    said = _condition(_ALLOWED, "False", objects, **words)
+    if not any(each["type"] == _ALLOWED for each in conditions):
         return [*conditions, said]
-    return [said if each["type"] == said["type"] else each for each in conditions]
+    return [said if each["type"] == _ALLOWED else each for each in conditions]
 
 
 def _too_many(why: str, *, again_in: int = 0) -> Refusal:

@@ -16,6 +16,8 @@ from edgewright.runtime.objects import RawObject
 
 REFERENCE = "#/components/schemas/"
 """What the name of a definition is prefixed with where a schema refers to it."""
+GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
+"""Where a definition lists the kinds that it is of."""
 
 
 @functools.cache

@@ -16,20 +16,19 @@ from edgewright.runtime.objects import RawObject
 from .ages import age, human_duration, moment, since
 from .custom import AGE, NAME, Row
 
-_AGE = Column(name="Age", description=AGE)
 _JOB_STATES = ("Complete", "Failed", "", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+_TYPES = {"#": "integer", "?": "boolean"}
+_PODS = ("Containers+", "Images+")
 
 
-def _texts(*names: str, wide: bool = False) -> tuple[Column, ...]:
-    return tuple(Column(name=name, priority=1 if wide else 0) for name in names)
-
-
-def _numbers(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(name=name, type="integer") for name in names)
-
-
-_PODS = _texts("Containers", "Images", wide=True)
-_SELECTOR = _texts("Selector", wide=True)
+def _columns(*names: str) -> tuple[Column, ...]:
+    """The name of the object and more: with # a number, with ? yes or no, and with + only where there is room."""
+    found = [NAME]
+    for each in names:
+        about, name, mark = AGE if each == "Age" else "", each.rstrip("#?+"), each[-1]
+        wide = 1 if mark == "+" else 0
+        found.append(Column(name=name, type=_TYPES.get(mark, "string"), description=about, priority=wide))
+    return tuple(found)
 
 
 def _name(obj: RawObject) -> str:
@@ -161,62 +160,38 @@ def _budget(obj: RawObject, now: datetime) -> list[Any]:
 
 
 KINDS: dict[tuple[str, str], tuple[Sequence[Column], Row]] = {
-    ("apps", "ControllerRevision"): (
-        (NAME, *_texts("Controller", "Revision"), _AGE),
-        _controller_revision,
-    ),
+    ("apps", "ControllerRevision"): (_columns("Controller", "Revision", "Age"), _controller_revision),
     ("apps", "DaemonSet"): (
-        (
-            NAME,
-            *_numbers("Desired", "Current", "Ready", "Up-to-date", "Available"),
-            *_texts("Node Selector"),
-            _AGE,
-            *_PODS,
-            *_SELECTOR,
+        _columns(
+            *("Desired#", "Current#", "Ready#", "Up-to-date#", "Available#"),
+            *("Node Selector", "Age", *_PODS, "Selector+"),
         ),
         _daemon_set,
     ),
-    ("apps", "Deployment"): (
-        (NAME, *_texts("Ready", "Up-to-date", "Available"), _AGE, *_PODS, *_SELECTOR),
-        _deployment,
-    ),
-    ("apps", "ReplicaSet"): ((NAME, *_numbers("Desired", "Current", "Ready"), _AGE, *_PODS, *_SELECTOR), _replica_set),
-    ("apps", "StatefulSet"): ((NAME, *_texts("Ready"), _AGE, *_PODS), _stateful_set),
+    ("apps", "Deployment"): (_columns("Ready", "Up-to-date", "Available", "Age", *_PODS, "Selector+"), _deployment),
+    ("apps", "ReplicaSet"): (_columns("Desired#", "Current#", "Ready#", "Age", *_PODS, "Selector+"), _replica_set),
+    ("apps", "StatefulSet"): (_columns("Ready", "Age", *_PODS), _stateful_set),
     ("batch", "CronJob"): (
-        (
-            NAME,
-            *_texts("Schedule", "Timezone"),
-            Column(name="Suspend", type="boolean"),
-            *_numbers("Active"),
-            *_texts("Last Schedule"),
-            _AGE,
-            *_PODS,
-            *_SELECTOR,
-        ),
+        _columns("Schedule", "Timezone", "Suspend?", "Active#", "Last Schedule", "Age", *_PODS, "Selector+"),
         _cron_job,
     ),
-    ("batch", "Job"): ((NAME, *_texts("Status", "Completions", "Duration"), _AGE, *_PODS, *_SELECTOR), _job),
+    ("batch", "Job"): (_columns("Status", "Completions", "Duration", "Age", *_PODS, "Selector+"), _job),
     ("", "PersistentVolume"): (
-        (
-            NAME,
-            *_texts("Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass"),
-            *_texts("VolumeAttributesClass", "Reason"),
-            _AGE,
-            *_texts("VolumeMode", wide=True),
+        _columns(
+            *("Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass"),
+            *("VolumeAttributesClass", "Reason", "Age", "VolumeMode+"),
         ),
         _volume,
     ),
     ("", "PersistentVolumeClaim"): (
-        (
-            NAME,
-            *_texts("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass"),
-            _AGE,
-            *_texts("VolumeMode", wide=True),
+        _columns(
+            *("Status", "Volume", "Capacity", "Access Modes", "StorageClass"),
+            *("VolumeAttributesClass", "Age", "VolumeMode+"),
         ),
         _claim,
     ),
     ("policy", "PodDisruptionBudget"): (
-        (NAME, *_texts("Min Available", "Max Unavailable"), *_numbers("Allowed Disruptions"), _AGE),
+        _columns("Min Available", "Max Unavailable", "Allowed Disruptions#", "Age"),
         _budget,
     ),
 }

@@ -176,6 +176,16 @@ def test_a_health_check_gets_a_port_of_its_own_or_the_one_it_asks_for() -> None:
         made(using, write(), "c", healthCheckNodePort=30033, **local)
 
 
+@pytest.mark.parametrize("wanted", [30000, 30001])
+def test_a_chosen_port_is_none_that_the_service_asks_for_itself(wanted: int) -> None:
+    local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": wanted}
+    checked = made(rules(ports=range(30000, 30002)), write(), "a", **local)["spec"]
+    assert {checked["ports"][0]["nodePort"], checked["healthCheckNodePort"]} == {30000, 30001}
+    ports = [{"name": "a", "port": 1}, {"name": "b", "port": 2, "nodePort": wanted}]
+    named = made(rules(ports=range(30000, 30002)), write(), "a", *ports, type="NodePort")["spec"]
+    assert {port["nodePort"] for port in named["ports"]} == {30000, 30001}
+
+
 def updated(using: ServiceRules, old: RawObject, how: Write | None = None, **spec: Any) -> tuple[RawObject, list[str]]:
     how = how or write([old])
     obj, _ = using.decode({**old, "spec": {**old["spec"], **spec}})

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from edgewright.local.controllers.resources import Node, Pod
-from edgewright.local.controllers.workloads import budgets, cron_jobs, daemon_sets, job_review, jobs, ordinals
+from edgewright.local.controllers.workloads import budgets, cron_jobs, daemon_sets, job_review, ordinals
 from edgewright.local.controllers.workloads.kinds import (
     ControllerRevision,
     CronJob,
@@ -96,10 +96,10 @@ def test_a_job_is_over_at_its_deadline() -> None:
 def test_pods_of_an_indexed_job_fill_the_gaps() -> None:
     indexed = job(completionMode="Indexed", completions=5, parallelism=3)
     found = reviewed(indexed, pod("a", index=0), pod("b", "Succeeded", index=1), pod("c", "Failed", index=2))
-    assert list(jobs.missing(indexed, found)) == [2, 3]
-    assert jobs.surplus(indexed, reviewed(indexed, pod("a", index=0), pod("b", index=0), pod("c", index=7))) != []
+    assert list(job_review.missing(indexed, found)) == [2, 3]
+    assert job_review.surplus(indexed, reviewed(indexed, pod("a", index=0), pod("b", index=0), pod("c", index=7))) != []
     twice = reviewed(indexed, pod("a", index=0), pod("b", index=0), pod("c", index=7))
-    assert [each.metadata.name for each in jobs.surplus(indexed, twice)] == ["b", "c"]
+    assert [each.metadata.name for each in job_review.surplus(indexed, twice)] == ["b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,16 @@ def test_an_index_is_tried_again_as_often_as_it_may_fail() -> None:
     first = pod("a", "Failed", index=0, annotations={job_review.FAILURES: "0"})
     found = reviewed(indexed, first, pod("b", index=1))
     assert (found.lost, list(found.kept)) == (set(), [0])
-    body = jobs.body(indexed, 0, "abcde", found.kept[0])
+    body = job_review.body(indexed, 0, "abcde", found.kept[0])
     assert body["metadata"]["annotations"][job_review.FAILURES] == "1"
     second = pod("c", "Failed", index=0, annotations={job_review.FAILURES: "1"})
     assert reviewed(indexed, first, second, pod("b", index=1)).lost == {0}
 
 
 def test_a_pod_of_an_indexed_job_knows_its_number() -> None:
-    body = jobs.body(job(completionMode="Indexed", template={"spec": {"containers": [{"name": "a"}]}}), 3, "abcde")
+    body = job_review.body(
+        job(completionMode="Indexed", template={"spec": {"containers": [{"name": "a"}]}}), 3, "abcde"
+    )
     assert body["metadata"]["name"] == "work-3-abcde"
     assert body["spec"]["hostname"] == "work-3"
     assert body["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from edgewright.local.node import sessions
-from edgewright.local.node.logserver import LogServer, NoLog, Wish
+from edgewright.local.node.logserver import LogServer, NoLog
 from edgewright.local.node.podman_service import podman_command
 from edgewright.local.node.sessions import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, Session, outcome
 from edgewright.runtime.child_process import end_child
@@ -26,7 +26,7 @@ from tests.harness.waiting import wait_until_async
 async def connected(query: str = "") -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     """A client of a node that runs what it is asked for, but in the Pod `none`."""
 
-    def find(namespace: str, pod: str, container: str, wish: Wish) -> Session | str:
+    def find(namespace: str, pod: str, container: str, wish: Session) -> Session | str:
         assert (namespace, container, wish.verb) == ("default", "main", "exec")
         if pod == "none":
             return "it does not run"
@@ -130,11 +130,11 @@ async def test_a_server_that_closes_waits_for_the_end_of_commands(monkeypatch: p
 @pytest.mark.parametrize(
     ("wish", "command"),
     [
-        (Wish(verb="exec", command=["id"]), ["podman", "exec", "c", "id"]),
-        (Wish(verb="exec", command=["sh"], stdin=True, tty=True), ["podman", "exec", "-i", "-t", "c", "sh"]),
-        (Wish(verb="attach", stdin=True), ["podman", "attach", "--sig-proxy=false", "c"]),
-        (Wish(verb="attach"), ["podman", "attach", "--sig-proxy=false", "--no-stdin", "c"]),
+        (Session(verb="exec", command=["id"]), ["podman", "exec", "c", "id"]),
+        (Session(verb="exec", command=["sh"], stdin=True, tty=True), ["podman", "exec", "-i", "-t", "c", "sh"]),
+        (Session(verb="attach", stdin=True), ["podman", "attach", "--sig-proxy=false", "c"]),
+        (Session(verb="attach"), ["podman", "attach", "--sig-proxy=false", "--no-stdin", "c"]),
     ],
 )
-def test_podman_is_asked_for_the_session(wish: Wish, command: list[str]) -> None:
+def test_podman_is_asked_for_the_session(wish: Session, command: list[str]) -> None:
     assert podman_command("c", wish) == command

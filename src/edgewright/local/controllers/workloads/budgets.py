@@ -12,7 +12,7 @@ from typing import Final
 
 from edgewright.local.controllers.resources import Pod
 from edgewright.local.controllers.workloads import readiness
-from edgewright.local.controllers.workloads.dependents import Indexed, controller_of
+from edgewright.local.controllers.workloads.dependents import Indexed
 from edgewright.local.controllers.workloads.kinds import (
     BudgetStatus,
     Deployment,
@@ -102,12 +102,12 @@ class Budgets(Loop):
         """How many Pods the owners of these want in all; None where one of them has no number."""
         wanted: dict[str, int] = {}
         for pod in pods:
-            owner = controller_of(pod)
+            owner = pod.controller
             key = Key(pod.metadata.namespace, owner.name if owner else "")
             found: Deployment | ReplicaSet | StatefulSet | None = None
             if owner is not None and owner.kind == "ReplicaSet":
                 found = self._sets.get(key)
-                above = controller_of(found) if found else None
+                above = found.controller if found else None
                 if above is not None and above.kind == "Deployment":
                     found = self._deployments.get(Key(pod.metadata.namespace, above.name))
             elif owner is not None and owner.kind == "StatefulSet":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
@@ -19,7 +18,7 @@ from edgewright.local.controllers.workloads.dependents import Indexed, is_contro
 from edgewright.local.controllers.workloads.kinds import CronJob, CronJobStatus, Job, JobReference
 from edgewright.local.controllers.workloads.loop import Loop
 from edgewright.runtime import DONE, Clock, For, Key, Manager, Owns, RawObject, Result, requeue_after
-from edgewright.runtime.errors import AlreadyExists, ApiError, NotFound
+from edgewright.runtime.errors import AlreadyExists, ApiError
 from edgewright.runtime.predicates import anything
 
 SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -93,10 +92,8 @@ def job_of(found: CronJob, at: datetime) -> RawObject:
 def superfluous(found: CronJob, jobs: Iterable[Job]) -> list[Job]:
     """The finished Jobs that are not kept, the oldest first."""
     gone: list[Job] = []
-    for type_, limit in (
-        ("Complete", found.spec.successful_jobs_history_limit),
-        ("Failed", found.spec.failed_jobs_history_limit),
-    ):
+    successful, failed = found.spec.successful_jobs_history_limit, found.spec.failed_jobs_history_limit
+    for type_, limit in (("Complete", successful), ("Failed", failed)):
         over = sorted((job for job in jobs if job.condition(type_)), key=_begun)
         if limit is not None:
             gone += over[: max(0, len(over) - limit)]
@@ -133,7 +130,7 @@ class CronJobs(Loop):
             self.recorder.record(found, "Warning", "InvalidSchedule", f"invalid schedule: {error}")
             return DONE
         for job in superfluous(found, jobs):
-            await self._delete(job)
+            await self._discard(job)
         if not found.spec.suspend and said.last is not None:
             status = await self._start(found, status, jobs, said)
         await self._client.of(CronJob).write_status(found, status)
@@ -147,15 +144,11 @@ class CronJobs(Loop):
         kept, successful = [], found.status.last_successful_time
         for each in found.status.active:
             job = by_uid.get(each.uid)
-            end = job.finished if job is not None else None
-            if job is not None and end is None:
-                kept.append(each)
-            elif job is not None and end is not None:
-                said = f"Saw completed job: {each.name}, condition: {end.type}"
+            if job is not None and job.finished is not None:
+                said = f"Saw completed job: {each.name}, condition: {job.finished.type}"
                 self.recorder.record(found, "Normal", "SawCompletedJob", said)
             elif job is None and self._is_gone(found, each):
-                said = f"Active job went missing: {each.name}"
-                self.recorder.record(found, "Normal", "MissingJob", said)
+                self.recorder.record(found, "Normal", "MissingJob", f"Active job went missing: {each.name}")
             else:
                 kept.append(each)
         for job in jobs:
@@ -183,7 +176,7 @@ class CronJobs(Loop):
             return status
         if found.spec.concurrency_policy == "Replace":
             for job in running:
-                await self._delete(job)
+                await self._discard(job)
                 self.recorder.record(found, "Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}")
             status = msgspec.structs.replace(status, active=())
         body = job_of(found, at)
@@ -205,6 +198,5 @@ class CronJobs(Loop):
         others = tuple(each for each in status.active if each.uid != uid)
         return msgspec.structs.replace(status, active=(*others, mine), last_schedule_time=at)
 
-    async def _delete(self, job: Job) -> None:
-        with suppress(NotFound):
-            await self._client.of(Job).delete(job.key, uid=job.metadata.uid, propagation="Background")
+    async def _discard(self, job: Job) -> None:
+        await self._client.of(Job).discard(job, propagation="Background")

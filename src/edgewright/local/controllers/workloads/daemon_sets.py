@@ -6,6 +6,7 @@ scheduler places it there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -168,30 +169,23 @@ def _surge(
 def status(found: DaemonSet, nodes: Iterable[Node], pods: Sequence[Pod], update: str, now: datetime) -> DaemonSetStatus:
     """What a DaemonSet says of its Pods."""
     by_node, wants = _by_node(pods), msgspec.convert(spec_of(found), PodSpec)
-    counts = dict.fromkeys(("desired", "current", "ready", "available", "updated", "stray"), 0)
+    counts: Counter[str] = Counter()
     for node in nodes:
         alive = by_node.get(node.metadata.name, [])
         runs, _ = fits(wants, node)
         if not runs:
-            counts["stray"] += bool(alive)
+            counts["number_misscheduled"] += bool(alive)
             continue
-        counts["desired"] += 1
-        counts["current"] += bool(alive)
         ready = [pod for pod in alive if pod.ready and not pod.deleting]
-        counts["ready"] += bool(ready)
-        counts["available"] += any(_is_available(found, pod, now) for pod in ready)
-        counts["updated"] += any(_is_new(pod, update) for pod in alive)
-    return DaemonSetStatus(
-        current_number_scheduled=counts["current"],
-        number_misscheduled=counts["stray"],
-        desired_number_scheduled=counts["desired"],
-        number_ready=counts["ready"],
-        observed_generation=found.metadata.generation,
-        updated_number_scheduled=counts["updated"],
-        number_available=counts["available"],
-        number_unavailable=counts["desired"] - counts["available"],
-        collision_count=found.status.collision_count,
-    )
+        available = any(_is_available(found, pod, now) for pod in ready)
+        counts["desired_number_scheduled"] += 1
+        counts["current_number_scheduled"] += bool(alive)
+        counts["updated_number_scheduled"] += any(_is_new(pod, update) for pod in alive)
+        counts["number_ready"] += bool(ready)
+        counts["number_available"] += available
+        counts["number_unavailable"] += not available
+    generation, collisions = found.metadata.generation, found.status.collision_count
+    return DaemonSetStatus(observed_generation=generation, collision_count=collisions, **counts)
 
 
 def _matters(change: Any) -> bool:

@@ -11,8 +11,9 @@ from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 from edgewright.local.controllers.workloads.kinds import Workload
-from edgewright.runtime import Cache, Key, Manager, OwnerReference, RawObject, Resource
+from edgewright.runtime import Cache, Key, Manager, RawObject, Resource
 from edgewright.runtime.errors import NotFound
+from edgewright.runtime.objects import owner_reference
 
 _BY_OWNER: Final = "controller's uid"
 _ORPHANS: Final = "orphans of a namespace"
@@ -22,27 +23,14 @@ R = TypeVar("R", bound=Resource)
 W = TypeVar("W", bound=Workload)
 
 
-def controller_of(obj: Resource) -> OwnerReference | None:
-    """The owner that keeps an object."""
-    return next((each for each in obj.metadata.owner_references if each.controller), None)
-
-
 def is_controlled_by(obj: Resource, owner: Resource) -> bool:
     """Whether this owner keeps an object."""
-    known = controller_of(obj)
-    return known is not None and known.uid == owner.metadata.uid
+    return obj.controller is not None and obj.controller.uid == owner.metadata.uid
 
 
 def reference(owner: Resource) -> RawObject:
     """The reference by which an object belongs to its controller."""
-    return {
-        "apiVersion": owner.kind.api_version,
-        "kind": owner.kind.kind,
-        "name": owner.metadata.name,
-        "uid": owner.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return owner_reference(owner, blocking=True).to_raw()
 
 
 class Indexed(Generic[R]):
@@ -50,8 +38,8 @@ class Indexed(Generic[R]):
 
     def __init__(self, manager: Manager, kind: type[R]) -> None:
         self.cache: Cache[R] = manager.cache(kind)
-        self._add(_BY_OWNER, lambda each: (owner.uid,) if (owner := controller_of(each)) else ())
-        self._add(_ORPHANS, lambda each: () if controller_of(each) else (each.metadata.namespace,))
+        self._add(_BY_OWNER, lambda each: (each.controller.uid,) if each.controller else ())
+        self._add(_ORPHANS, lambda each: () if each.controller else (each.metadata.namespace,))
         self._add(_BY_NAMESPACE, lambda each: (each.metadata.namespace,))
 
     def _add(self, name: str, values: Callable[[R], Iterable[Hashable]]) -> None:
@@ -98,7 +86,7 @@ class Dependents(Indexed[R], Generic[W, R]):
 
     def adopters(self, each: R) -> Iterable[Key]:
         """Whoever could adopt an object that belongs to nobody."""
-        if controller_of(each) is not None:
+        if each.controller is not None:
             return ()
         return [owner.key for owner in self.owners.within(each.metadata.namespace) if self._selects(owner, each)]
 
@@ -140,8 +128,7 @@ class Dependents(Indexed[R], Generic[W, R]):
         change: RawObject = {"ownerReferences": references or None}
         if self._finalizer:
             change["finalizers"] = finalizers or None
-        version = each.metadata.resource_version
         try:
-            return [await self._api.patch(each.key, {"metadata": change}, resource_version=version)]
+            return [await self._api.change(each, {"metadata": change})]
         except NotFound:
             return []

@@ -6,18 +6,17 @@ ReplicaSets that match its selector and belong to nobody are adopted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 import msgspec
 
 from edgewright.local.controllers.resources import Pod
 from edgewright.local.controllers.workloads import rollout_status, rollouts
-from edgewright.local.controllers.workloads.dependents import Dependents, Indexed, controller_of, is_controlled_by
+from edgewright.local.controllers.workloads.dependents import Dependents, Indexed, is_controlled_by
 from edgewright.local.controllers.workloads.kinds import Deployment, DeploymentStatus, ReplicaSet
 from edgewright.local.controllers.workloads.loop import Loop
 from edgewright.local.controllers.workloads.readiness import has_ended
 from edgewright.runtime import DONE, Clock, For, Key, Manager, Maps, Owns, RawObject, Result, requeue_after
-from edgewright.runtime.errors import AlreadyExists, ApiError, NotFound
+from edgewright.runtime.errors import AlreadyExists, ApiError
 from edgewright.runtime.patches import merge_diff
 from edgewright.runtime.predicates import anything
 
@@ -44,9 +43,9 @@ class Deployments(Loop):
 
     def _recreated(self, pod: Pod) -> Iterable[Key]:
         """The Deployment that waits for all its old Pods to be gone."""
-        owner = controller_of(pod)
+        owner = pod.controller
         found = self._sets.cache.get(Key(pod.metadata.namespace, owner.name)) if owner else None
-        above = controller_of(found) if found else None
+        above = found.controller if found else None
         if above is None or above.kind != Deployment.kind.kind:
             return ()
         return (Key(pod.metadata.namespace, above.name),)
@@ -64,8 +63,7 @@ class Deployments(Loop):
         for change in plan.changes:
             await self._change(found, change)
         for each in plan.delete:
-            with suppress(NotFound):
-                await self._client.of(ReplicaSet).delete(each.key, uid=each.metadata.uid)
+            await self._client.of(ReplicaSet).discard(each)
         await self._tell(found, plan.status, plan.revision)
         return DONE if plan.requeue_after is None else requeue_after(plan.requeue_after)
 
@@ -97,9 +95,7 @@ class Deployments(Loop):
 
     async def _change(self, found: Deployment, change: rollouts.Change) -> None:
         target = change.found
-        await self._client.of(ReplicaSet).patch(
-            target.key, change.patch, resource_version=target.metadata.resource_version
-        )
+        await self._client.of(ReplicaSet).change(target, change.patch)
         if change.scaled_to is not None:
             self._tell_scaled(found, target.metadata.name, target.spec.replicas, change.scaled_to)
 
@@ -115,6 +111,4 @@ class Deployments(Loop):
         if revision and found.metadata.annotations.get(rollouts.REVISION) != revision:
             change["metadata"] = {"annotations": {rollouts.REVISION: revision}}
         if change:
-            await self._client.of(Deployment).patch(
-                found.key, change, resource_version=found.metadata.resource_version, subresource="status"
-            )
+            await self._client.of(Deployment).change(found, change, subresource="status")

@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from edgewright.local.controllers.resources import Pod
+from edgewright.runtime.backoff import delay
+from edgewright.runtime.conditions import find
 
 FIRST_DELAY: Final = 10.0
 MAX_DELAY: Final = 600.0
@@ -25,10 +27,7 @@ class Failures:
 
     def left(self, now: float) -> float:
         """For how many seconds nothing new is tried."""
-        if not self.count:
-            return 0.0
-        delay = min(MAX_DELAY, FIRST_DELAY * float(2 ** min(self.count - 1, 16)))
-        return max(0.0, self.last + delay - now)
+        return max(0.0, self.last + delay(self.count, base=FIRST_DELAY, cap=MAX_DELAY) - now) if self.count else 0.0
 
 
 def counted(before: Failures, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Failures:
@@ -54,8 +53,8 @@ def _of_containers(pod: Pod) -> datetime | None:
 
 
 def _unready(pod: Pod) -> datetime | None:
-    found = (each for each in pod.status.conditions if each.type == "Ready" and each.status == "False")
-    return next((each.last_transition_time for each in found), None)
+    said = find(pod.status.conditions, "Ready")
+    return said.last_transition_time if said is not None and said.status == "False" else None
 
 
 def _deleted(pod: Pod) -> datetime | None:

@@ -1,6 +1,7 @@
-"""What a Job's Pods add up to: who runs, who has ended and is not counted yet, and whether the Job is to end, and how.
+"""What a Job's Pods add up to: who runs, who has ended and is not counted yet, whether the Job is to end, and how.
 
-`jobs` asks `review` in every pass. Pure; Pods are counted once, by a finalizer that goes when they have been counted.
+`jobs` asks `review` in every pass, and then which Pods are `missing` and which are `surplus`. Pure; Pods are counted
+once, by a finalizer that goes when they have been counted.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Final
 
 from edgewright.local.builtin.jobpolicies import BadIndexes, read_indexes
 from edgewright.local.controllers.resources import ContainerStatus, Pod
-from edgewright.local.controllers.workloads import readiness
+from edgewright.local.controllers.workloads import names, readiness
 from edgewright.local.controllers.workloads.kinds import Job, UncountedPods
+from edgewright.local.controllers.workloads.pods import made_of
 from edgewright.runtime import Condition, RawObject
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -21,6 +24,8 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 FAILURE_TARGET, SUCCESS_CRITERIA = "FailureTarget", "SuccessCriteriaMet"
+BURST: Final = 500
+"""How many Pods are made or deleted in one pass."""
 
 
 @dataclass
@@ -87,34 +92,35 @@ def is_indexed(job: Job) -> bool:
 
 def index_of(pod: Pod) -> int | None:
     """The number of a Pod."""
-    said = pod.metadata.annotations.get(INDEX, "")
-    return int(said) if said.isdecimal() else None
+    return _noted(pod, INDEX)
 
 
 def failures_of(pod: Pod) -> int:
     """How often the index of a Pod had failed before it."""
-    said = pod.metadata.annotations.get(FAILURES, "")
-    return int(said) if said.isdecimal() else 0
+    return _noted(pod, FAILURES) or 0
+
+
+def ignored_of(pod: Pod) -> int:
+    """How often the index of a Pod had failed before it in a way that does not count."""
+    return _noted(pod, IGNORED) or 0
+
+
+def _noted(pod: Pod, name: str) -> int | None:
+    said = pod.metadata.annotations.get(name, "")
+    return int(said) if said.isdecimal() else None
 
 
 def tries_of(pod: Pod) -> int:
     """How often the index of a Pod that failed has been tried, with those that do not count."""
-    ignored = pod.metadata.annotations.get(IGNORED, "")
-    return 1 + failures_of(pod) + (int(ignored) if ignored.isdecimal() else 0)
+    return 1 + failures_of(pod) + ignored_of(pod)
 
 
 def written(indexes: Collection[int]) -> str:
     """Indexes as a status lists them: `0,2-4`."""
     parts: list[str] = []
-    ordered = sorted(indexes)
-    at = 0
-    while at < len(ordered):
-        end = at
-        while end + 1 < len(ordered) and ordered[end + 1] == ordered[end] + 1:
-            end += 1
-        sign = "," if end == at + 1 else "-"
-        parts.append(str(ordered[at]) if end == at else f"{ordered[at]}{sign}{ordered[end]}")
-        at = end + 1
+    for _, neighbours in groupby(enumerate(sorted(indexes)), key=lambda each: each[1] - each[0]):
+        run = [index for _, index in neighbours]
+        parts += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run)
     return ",".join(parts)
 
 
@@ -256,15 +262,8 @@ def _by_condition(patterns: Iterable[RawObject], pod: Pod) -> str:
 
 def _indexes(job: Job, text: str | None) -> set[int]:
     try:
-        return read_indexes(text or "", job.spec.completions or 0)
-    except BadIndexes:
-        # The Job has become smaller since.
-        return {index for index in _all_of(text or "") if index < (job.spec.completions or 0)}
-
-
-def _all_of(text: str) -> set[int]:
-    try:
-        return read_indexes(text, 2**31)
+        # There may be more than the Job has now: it may have become smaller since.
+        return {index for index in read_indexes(text or "", 2**31) if index < (job.spec.completions or 0)}
     except BadIndexes:
         return set()
 
@@ -272,3 +271,85 @@ def _all_of(text: str) -> set[int]:
 def uids(pods: Iterable[Pod]) -> list[str]:
     """Who they are."""
     return [pod.metadata.uid for pod in pods]
+
+
+def wanted_active(job: Job, found: Review) -> int:
+    """How many Pods should run now."""
+    if job.spec.suspend:
+        return 0
+    if job.spec.completions is None:
+        return len(found.active) if found.total_succeeded else job.spec.parallelism
+    open_ = job.spec.completions - found.total_succeeded - len(found.lost)
+    return max(0, min(open_, job.spec.parallelism))
+
+
+def surplus(job: Job, found: Review) -> list[Pod]:
+    """The Pods that run and should not: of an index twice, of an index that is done or not wanted, or too many."""
+    extra: list[Pod] = []
+    rest = found.active
+    if is_indexed(job):
+        seen: set[int] = set()
+        rest = []
+        ordered = sorted(found.active, key=lambda pod: (not pod.ready, pod.metadata.name))
+        for pod in ordered:
+            index = index_of(pod)
+            bad = index is None or index >= (job.spec.completions or 0) or index in found.done | found.lost
+            if bad or index in seen:
+                extra.append(pod)
+            else:
+                rest.append(pod)
+                seen.add(index or 0)
+    too_many = max(0, len(rest) - wanted_active(job, found))
+    extra += readiness.spared(rest, too_many)
+    return extra[:BURST]
+
+
+def missing(job: Job, found: Review) -> Sequence[int | None]:
+    """The indexes of the Pods that are to be made; None for each Pod of a Job without indexes."""
+    busy = len(found.active) + (found.terminating if job.spec.pod_replacement_policy == "Failed" else 0)
+    count = min(wanted_active(job, found) - busy, BURST)
+    if count <= 0:
+        return []
+    if not is_indexed(job):
+        return [None] * count
+    taken = {index_of(pod) for pod in found.active} | found.done | found.lost
+    return [index for index in range(job.spec.completions or 0) if index not in taken][:count]
+
+
+def body(job: Job, index: int | None, suffix: str, before: Pod | None = None) -> RawObject:
+    """The Pod of a Job; `before` is the failed Pod of the same index that it follows."""
+    template = job.spec.template
+    about = {**(template.get("metadata") or {})}
+    about["finalizers"] = [*(about.get("finalizers") or ()), TRACKING]
+    prefix = f"{job.metadata.name}-"
+    spec = template.get("spec") or {}
+    if index is not None:
+        prefix = f"{job.metadata.name}-{index}-"
+        about["labels"] = {**(about.get("labels") or {}), INDEX: str(index)}
+        about["annotations"] = {**(about.get("annotations") or {}), INDEX: str(index), **_tries(job, before)}
+        spec = {**spec, "hostname": f"{job.metadata.name}-{index}"}
+        for part in ("initContainers", "containers"):
+            if spec.get(part):
+                spec[part] = [_with_index(each) for each in spec[part]]
+    made = {"metadata": about, "spec": spec}
+    return made_of(job, made, names.generated(prefix, suffix), generateName=prefix)
+
+
+def _tries(job: Job, before: Pod | None) -> dict[str, str]:
+    if job.spec.backoff_limit_per_index is None:
+        return {}
+    ignored, counted = (ignored_of(before), failures_of(before)) if before else (0, 0)
+    if before is not None and action(job, before)[0] == "Ignore":
+        ignored += 1
+    elif before is not None:
+        counted += 1
+    return {FAILURES: str(counted), **({IGNORED: str(ignored)} if ignored else {})}
+
+
+def _with_index(container: RawObject) -> RawObject:
+    known = container.get("env") or []
+    if any(each["name"] == "JOB_COMPLETION_INDEX" for each in known):
+        return container
+    path = f"metadata.labels['{INDEX}']"
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    return {**container, "env": [*known, variable]}

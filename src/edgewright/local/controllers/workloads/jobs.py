@@ -1,6 +1,6 @@
 """Runs Jobs: creates their Pods, counts how they end, tries again, gives up, and removes Jobs that are over for long.
 
-`job_review` says how a Job stands, `missing` and `surplus` which Pods it wants. A Pod
+`job_review` says how a Job stands and which Pods it wants. A Pod
 is counted in two steps with its finalizer between them, so that none is forgotten or counted twice, whenever we die.
 """
 
@@ -16,120 +16,33 @@ import msgspec
 
 from edgewright.local.builtin.job import JOB_NAME
 from edgewright.local.controllers.resources import Pod
-from edgewright.local.controllers.workloads import names, readiness
+from edgewright.local.controllers.workloads import names
 from edgewright.local.controllers.workloads import pods as podwork
-from edgewright.local.controllers.workloads.dependents import controller_of
 from edgewright.local.controllers.workloads.job_backoff import Failures, counted, finished_at
 from edgewright.local.controllers.workloads.job_review import (
     FAILURE_TARGET,
-    FAILURES,
-    IGNORED,
-    INDEX,
     SUCCESS_CRITERIA,
     TRACKING,
     Review,
-    action,
-    failures_of,
-    index_of,
+    body,
     is_indexed,
+    missing,
     review,
     seconds_left,
+    surplus,
     tries_of,
     uids,
     written,
 )
 from edgewright.local.controllers.workloads.kinds import Job, JobCondition, JobStatus, UncountedPods
 from edgewright.local.controllers.workloads.loop import Loop
-from edgewright.runtime import DONE, Change, Clock, Key, Manager, Maps, RawObject, Result, requeue_after
+from edgewright.runtime import DONE, Change, Clock, Key, Manager, Maps, Result, requeue_after
+from edgewright.runtime.conditions import set_condition
 from edgewright.runtime.errors import NotFound
 
 OURS: Final = "kubernetes.io/job-controller"
-BURST: Final = 500
 _MAX_UNCOUNTED: Final = 500
 _BY_JOB: Final = "tracked Pods of a Job"
-
-
-def wanted_active(job: Job, found: Review) -> int:
-    """How many Pods should run now."""
-    if job.spec.suspend:
-        return 0
-    if job.spec.completions is None:
-        return len(found.active) if found.total_succeeded else job.spec.parallelism
-    open_ = job.spec.completions - found.total_succeeded - len(found.lost)
-    return max(0, min(open_, job.spec.parallelism))
-
-
-def surplus(job: Job, found: Review) -> list[Pod]:
-    """The Pods that run and should not: of an index twice, of an index that is done or not wanted, or too many."""
-    extra: list[Pod] = []
-    rest = found.active
-    if is_indexed(job):
-        seen: set[int] = set()
-        rest = []
-        ordered = sorted(found.active, key=lambda pod: (not pod.ready, pod.metadata.name))
-        for pod in ordered:
-            index = index_of(pod)
-            bad = index is None or index >= (job.spec.completions or 0) or index in found.done | found.lost
-            if bad or index in seen:
-                extra.append(pod)
-            else:
-                rest.append(pod)
-                seen.add(index or 0)
-    too_many = max(0, len(rest) - wanted_active(job, found))
-    extra += readiness.spared(rest, too_many)
-    return extra[:BURST]
-
-
-def missing(job: Job, found: Review) -> Sequence[int | None]:
-    """The indexes of the Pods that are to be made; None for each Pod of a Job without indexes."""
-    busy = len(found.active) + (found.terminating if job.spec.pod_replacement_policy == "Failed" else 0)
-    count = min(wanted_active(job, found) - busy, BURST)
-    if count <= 0:
-        return []
-    if not is_indexed(job):
-        return [None] * count
-    taken = {index_of(pod) for pod in found.active} | found.done | found.lost
-    return [index for index in range(job.spec.completions or 0) if index not in taken][:count]
-
-
-def body(job: Job, index: int | None, suffix: str, before: Pod | None = None) -> RawObject:
-    """The Pod of a Job; `before` is the failed Pod of the same index that it follows."""
-    template = job.spec.template
-    about = {**(template.get("metadata") or {})}
-    about["finalizers"] = [*(about.get("finalizers") or ()), TRACKING]
-    prefix = f"{job.metadata.name}-"
-    spec = template.get("spec") or {}
-    if index is not None:
-        prefix = f"{job.metadata.name}-{index}-"
-        about["labels"] = {**(about.get("labels") or {}), INDEX: str(index)}
-        about["annotations"] = {**(about.get("annotations") or {}), INDEX: str(index), **_tries(job, before)}
-        spec = {**spec, "hostname": f"{job.metadata.name}-{index}"}
-        for part in ("initContainers", "containers"):
-            if spec.get(part):
-                spec[part] = [_with_index(each) for each in spec[part]]
-    made = {"metadata": about, "spec": spec}
-    return podwork.made_of(job, made, names.generated(prefix, suffix), generateName=prefix)
-
-
-def _tries(job: Job, before: Pod | None) -> dict[str, str]:
-    if job.spec.backoff_limit_per_index is None:
-        return {}
-    ignored = int(before.metadata.annotations.get(IGNORED, "0")) if before else 0
-    counted = failures_of(before) if before else 0
-    if before is not None and action(job, before)[0] == "Ignore":
-        ignored += 1
-    elif before is not None:
-        counted += 1
-    return {FAILURES: str(counted), **({IGNORED: str(ignored)} if ignored else {})}
-
-
-def _with_index(container: RawObject) -> RawObject:
-    known = container.get("env") or []
-    if any(each["name"] == "JOB_COMPLETION_INDEX" for each in known):
-        return container
-    path = f"metadata.labels['{INDEX}']"
-    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
-    return {**container, "env": [*known, variable]}
 
 
 def _job_of(pod: Pod) -> Iterable[Key]:
@@ -237,14 +150,10 @@ class Jobs(Loop):
         # Those of whom the status has told before, and whose finalizer has gone, are counted now.
         held = {*uids(found.succeeded), *uids(found.failed)}
         status, left = _counted(job, status, uncounted, held, found)
-        ending = [
-            pod for pod in (*found.succeeded, *found.failed) if pod.metadata.uid in {*left.succeeded, *left.failed}
-        ]
-        if not ending:
-            await self._free(found.ignored)
-            await self._write(job, self._ended(job, status, found, left))
-            return
-        job = await self._write(job, msgspec.structs.replace(status, uncounted_terminated_pods=left))
+        waiting = {*left.succeeded, *left.failed}
+        ending = [pod for pod in (*found.succeeded, *found.failed) if pod.metadata.uid in waiting]
+        if ending:
+            job = await self._write(job, msgspec.structs.replace(status, uncounted_terminated_pods=left))
         await self._free((*ending, *found.ignored))
         status, left = _counted(job, status, left, set(), found)
         await self._write(job, self._ended(job, status, found, left))
@@ -254,21 +163,18 @@ class Jobs(Loop):
         status, suspended = job.status, job.spec.suspend
         start = status.start_time
         conditions = status.conditions
-        known = next((each for each in conditions if each.type == "Suspended"), None)
-        if found.end is None and suspended and (known is None or known.status != "True"):
-            conditions = _told(conditions, _condition("Suspended", "JobSuspended", "Job suspended", now))
-            self.recorder.record(job, "Normal", "Suspended", "Job suspended")
-        elif found.end is None and not suspended and known is not None and known.status == "True":
-            resumed = _condition("Suspended", "JobResumed", "Job resumed", now, status="False")
-            conditions = _told(conditions, resumed)
-            self.recorder.record(job, "Normal", "Resumed", "Job resumed")
-            start = now
+        if found.end is None and suspended != (job.condition("Suspended") is not None):
+            word, value = ("Suspended", "True") if suspended else ("Resumed", "False")
+            said = _condition("Suspended", f"Job{word}", f"Job {word.lower()}", now, status=value)
+            conditions = set_condition(conditions, said, now=now)
+            self.recorder.record(job, "Normal", word, said.message)
+            start = start if suspended else now
         if start is None and not suspended:
             start = now
         if found.end is not None:
             type_, reason, message = found.end
             if job.condition(type_) is None:
-                conditions = _told(conditions, _condition(type_, reason, message, now))
+                conditions = set_condition(conditions, _condition(type_, reason, message, now), now=now)
         return msgspec.structs.replace(
             status,
             start_time=start,
@@ -293,7 +199,7 @@ class Jobs(Loop):
             status = msgspec.structs.replace(status, completion_time=now, start_time=status.start_time or now)
         else:
             self.recorder.record(job, "Warning", reason, message)
-        return msgspec.structs.replace(status, conditions=_told(status.conditions, last))
+        return msgspec.structs.replace(status, conditions=set_condition(status.conditions, last, now=now))
 
     async def _write(self, job: Job, status: JobStatus) -> Job:
         if status == job.status:
@@ -312,16 +218,14 @@ class Jobs(Loop):
             return
         left = [each for each in pod.metadata.finalizers if each != TRACKING]
         with suppress(NotFound):
-            await self._client.of(Pod).patch(
-                pod.key, {"metadata": {"finalizers": left or None}}, resource_version=pod.metadata.resource_version
-            )
+            await self._client.of(Pod).change(pod, {"metadata": {"finalizers": left or None}})
             known = self._pods.get(pod.key)
             if known is not None and known.metadata.uid == pod.metadata.uid:
                 self._released.add(pod.metadata.uid)
 
     def _is_nobodys(self, pod: Pod) -> bool:
         """Whether the Job that a Pod belonged to is gone, or has let it go."""
-        owner = controller_of(pod)
+        owner = pod.controller
         if owner is None or owner.kind != Job.kind.kind:
             return True
         job = self._jobs.get(Key(pod.metadata.namespace, owner.name))
@@ -356,24 +260,15 @@ def _counted(
     job: Job, status: JobStatus, uncounted: UncountedPods, held: set[str], found: Review
 ) -> tuple[JobStatus, UncountedPods]:
     """The status in which Pods without a finalizer are counted, and who is left."""
-    free_ok = [uid for uid in uncounted.succeeded if uid not in held]
-    free_bad = [uid for uid in uncounted.failed if uid not in held]
     left = UncountedPods(
         succeeded=tuple(uid for uid in uncounted.succeeded if uid in held),
         failed=tuple(uid for uid in uncounted.failed if uid in held),
     )
-    succeeded = len(found.done) if is_indexed(job) else status.succeeded + len(free_ok)
-    return msgspec.structs.replace(status, succeeded=succeeded, failed=status.failed + len(free_bad)), left
+    succeeded = status.succeeded + len(uncounted.succeeded) - len(left.succeeded)
+    failed = status.failed + len(uncounted.failed) - len(left.failed)
+    succeeded = len(found.done) if is_indexed(job) else succeeded
+    return msgspec.structs.replace(status, succeeded=succeeded, failed=failed), left
 
 
 def _condition(type_: str, reason: str, message: str, now: datetime, status: str = "True") -> JobCondition:
-    return JobCondition(
-        type=type_, status=status, reason=reason, message=message, last_transition_time=now, last_probe_time=now
-    )
-
-
-def _told(conditions: tuple[JobCondition, ...], new: JobCondition) -> tuple[JobCondition, ...]:
-    """The conditions with a new one in the place of the one of its type, or at the end."""
-    if any(each.type == new.type for each in conditions):
-        return tuple(new if each.type == new.type else each for each in conditions)
-    return (*conditions, new)
+    return JobCondition(type=type_, status=status, reason=reason, message=message, last_probe_time=now)

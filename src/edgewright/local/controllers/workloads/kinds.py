@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from edgewright.local.controllers.resources import Requirement, TargetReference
 from edgewright.runtime import Condition, Kind, Resource, Struct
+from edgewright.runtime.conditions import find
 from edgewright.runtime.label_requirements import holds
 
 
@@ -110,15 +111,10 @@ class DeploymentSpec(ReplicaSetSpec, frozen=True, gc=False, kw_only=True):
     paused: bool = False
 
 
-class DeploymentCondition(Struct, frozen=True, gc=False, kw_only=True):
-    """One aspect of a rollout."""
+class DeploymentCondition(Condition, frozen=True, gc=False, kw_only=True):
+    """One aspect of a rollout, with the time at which it was last said."""
 
-    type: str
-    status: str
     last_update_time: datetime | None = None
-    last_transition_time: datetime | None = None
-    reason: str = ""
-    message: str = ""
 
 
 class DeploymentStatus(ReplicasStatus, frozen=True, gc=False, kw_only=True):
@@ -202,7 +198,8 @@ class Job(Workload, frozen=True, gc=False, kw_only=True):
 
     def condition(self, type_: str) -> JobCondition | None:
         """A condition that is true."""
-        return next((each for each in self.status.conditions if each.type == type_ and each.status == "True"), None)
+        found = find(self.status.conditions, type_)
+        return found if found is not None and found.status == "True" else None
 
 
 class ControllerRevision(Resource, frozen=True, gc=False, kw_only=True):

@@ -54,12 +54,9 @@ def decide(found: StatefulSet, pods: Sequence[Pod], current: str, update: str, n
             continue
         if ordered:
             return plan
-    condemned = sorted(
-        ((ordinal, pod) for ordinal, pod in by_ordinal.items() if ordinal is not None and ordinal not in wanted),
-        reverse=True,
-        key=lambda each: each[0],
-    )
-    _condemn(found, [pod for _, pod in condemned], plan, ordered=ordered, now=now)
+    unwanted = sorted((each for each in by_ordinal if each is not None and each not in wanted), reverse=True)
+    condemned = [by_ordinal[ordinal] for ordinal in unwanted]
+    _condemn(found, condemned, plan, ordered=ordered, now=now)
     if plan.make or plan.delete or (ordered and condemned) or found.spec.update_strategy.type == "OnDelete":
         return plan
     _update(found, [by_ordinal[ordinal] for ordinal in wanted if ordinal in by_ordinal], update, plan, now)

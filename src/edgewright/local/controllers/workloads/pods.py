@@ -7,7 +7,8 @@ never leads to too many Pods or to too few; it decides nothing about how many th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from edgewright.local.controllers.resources import Pod
@@ -113,14 +114,8 @@ class PodWork(Dependents[W, Pod]):
 
     async def _make(self, owner: Resource, body: RawObject) -> None:
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
-        self._asked.note(owner.metadata.uid, key)
-        try:
+        with self._asking(owner, key, "FailedCreate", "Error creating"):
             await self._client.raw(Pod.kind).create(body)
-        except BaseException as error:
-            self._asked.drop(key)
-            if isinstance(error, ApiError) and not _namespace_is_going(error):
-                self._recorder.record(owner, "Warning", "FailedCreate", f"Error creating: {error}")
-            raise
         self._tell(owner, "SuccessfulCreate", self._words[0], key.name)
 
     async def delete(self, owner: Resource, pods: Iterable[Pod]) -> None:
@@ -128,18 +123,22 @@ class PodWork(Dependents[W, Pod]):
         await asyncio.gather(*(self._delete(owner, pod) for pod in pods))
 
     async def _delete(self, owner: Resource, pod: Pod) -> None:
-        self._asked.note(owner.metadata.uid, pod.metadata.uid)
+        with suppress(NotFound):
+            with self._asking(owner, pod.metadata.uid, "FailedDelete", "Error deleting"):
+                await self._client.of(Pod).delete(pod.key, uid=pod.metadata.uid)
+            self._tell(owner, "SuccessfulDelete", self._words[1], pod.key.name)
+
+    @contextmanager
+    def _asking(self, owner: Resource, what: Key | str, reason: str, words: str) -> Iterator[None]:
+        """Remembers what is asked for, unless it is refused; then it tells why, where that can still be read."""
+        self._asked.note(owner.metadata.uid, what)
         try:
-            await self._client.of(Pod).delete(pod.key, uid=pod.metadata.uid)
-        except NotFound:
-            self._asked.drop(pod.metadata.uid)
-            return
+            yield
         except BaseException as error:
-            self._asked.drop(pod.metadata.uid)
-            if isinstance(error, ApiError):
-                self._recorder.record(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            self._asked.drop(what)
+            if isinstance(error, ApiError) and not (isinstance(error, NotFound) or _namespace_is_going(error)):
+                self._recorder.record(owner, "Warning", reason, f"{words}: {error}")
             raise
-        self._tell(owner, "SuccessfulDelete", self._words[1], pod.key.name)
 
     def _tell(self, owner: Resource, reason: str, words: str, pod: str) -> None:
         self._recorder.record(owner, "Normal", reason, words.format(pod=pod, owner=owner.metadata.name))

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgewright.local.controllers.resources import Pod
 from edgewright.runtime import DONE, Result, requeue_after
+from edgewright.runtime.conditions import find
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -32,10 +33,8 @@ def is_terminating(pod: Pod) -> bool:
 
 def ready_since(pod: Pod) -> datetime | None:
     """Since when a Pod is ready; None for one that is not, or does not say."""
-    return next(
-        (each.last_transition_time for each in pod.status.conditions if each.type == "Ready" and each.status == "True"),
-        None,
-    )
+    said = find(pod.status.conditions, "Ready")
+    return said.last_transition_time if said is not None and pod.ready else None
 
 
 def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:

@@ -13,10 +13,10 @@ from datetime import datetime
 from edgewright.local.controllers.resources import Pod
 from edgewright.local.controllers.workloads import pods as podwork
 from edgewright.local.controllers.workloads import readiness
-from edgewright.local.controllers.workloads.dependents import controller_of
 from edgewright.local.controllers.workloads.kinds import ReplicaSet, ReplicaSetStatus
 from edgewright.local.controllers.workloads.loop import Loop, refusal
 from edgewright.runtime import DONE, Clock, Condition, Key, Manager, Result
+from edgewright.runtime.conditions import find, remove
 from edgewright.runtime.errors import ApiError
 
 BURST = 500
@@ -44,10 +44,10 @@ def status(found: ReplicaSet, pods: Sequence[Pod], failure: Condition | None, no
     """What a ReplicaSet says of its Pods; `failure` is why a pass could not do what it should."""
     active = [pod for pod in pods if readiness.is_active(pod)]
     labels = found.spec.labels
-    known = next((each for each in found.status.conditions if each.type == _FAILURE), None)
+    known = find(found.status.conditions, _FAILURE)
     if failure is not None and known is not None and known.status == failure.status and known.reason == failure.reason:
         failure = known
-    others = tuple(each for each in found.status.conditions if each.type != _FAILURE)
+    others = remove(found.status.conditions, _FAILURE)
     return ReplicaSetStatus(
         replicas=len(active),
         fully_labeled_replicas=sum(labels.items() <= pod.metadata.labels.items() for pod in active),
@@ -94,8 +94,7 @@ class ReplicaSets(Loop):
 
     def _related(self, found: ReplicaSet) -> list[Pod]:
         """The Pods of all ReplicaSets with the same owner."""
-        owner = controller_of(found)
-        siblings = [] if owner is None else self._sets.by_uid(owner.uid)
+        siblings = [] if found.controller is None else self._sets.by_uid(found.controller.uid)
         return [pod for each in siblings for pod in self._work.of(each)]
 
     def _failure(self, reason: str, message: str) -> Condition:

@@ -7,7 +7,6 @@ it is missing, gives it a new number when a template comes back, and removes old
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -16,7 +15,7 @@ from edgewright.local.controllers.workloads import names
 from edgewright.local.controllers.workloads.dependents import Indexed, is_controlled_by, reference
 from edgewright.local.controllers.workloads.kinds import ControllerRevision, DaemonSet, StatefulSet
 from edgewright.runtime import Key, Manager, Resource
-from edgewright.runtime.errors import AlreadyExists, NotFound
+from edgewright.runtime.errors import AlreadyExists
 
 HASH: Final = "controller.kubernetes.io/hash"
 POD_HASH: Final = "controller-revision-hash"
@@ -65,9 +64,7 @@ class History:
             found = same[-1]
             if found is known[-1]:
                 return found
-            return await self._client.of(ControllerRevision).patch(
-                found.key, {"revision": number}, resource_version=found.metadata.resource_version
-            )
+            return await self._client.of(ControllerRevision).change(found, {"revision": number})
         value = names.digest(template, collisions)
         labels = {**owner.spec.labels, self._label: value}
         name = f"{owner.metadata.name}-{value}"
@@ -99,5 +96,4 @@ class History:
         """Removes the oldest revisions that nobody uses (by their names), but for so many."""
         idle = [each for each in self.of(owner) if each.metadata.name not in used]
         for each in idle[: max(0, len(idle) - limit)]:
-            with suppress(NotFound):
-                await self._client.of(ControllerRevision).delete(each.key, uid=each.metadata.uid)
+            await self._client.of(ControllerRevision).discard(each)

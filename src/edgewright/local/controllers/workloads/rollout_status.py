@@ -18,6 +18,7 @@ from edgewright.local.controllers.workloads.kinds import (
     ReplicaSet,
 )
 from edgewright.local.controllers.workloads.readiness import resolved
+from edgewright.runtime.conditions import find, remove
 
 AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
 _NEVER: Final = 2**31 - 1
@@ -75,18 +76,14 @@ def begun(deployment: Deployment, name: str, now: datetime) -> Deployment:
     """The Deployment that says that it has just made a ReplicaSet."""
     if not _has_deadline(deployment):
         return deployment
-    message = f'Created new replica set "{name}"'
-    status = _with(deployment.status, PROGRESSING, "True", "NewReplicaSetCreated", message, now=now)
-    return msgspec.structs.replace(deployment, status=status)
+    return _saying(deployment, "True", "NewReplicaSetCreated", f'Created new replica set "{name}"', now=now)
 
 
 def noticed(deployment: Deployment, name: str, now: datetime) -> Deployment:
     """The Deployment that says that its ReplicaSet was there already, if it says nothing of progress yet."""
-    if not _has_deadline(deployment) or _find(deployment.status, PROGRESSING) is not None:
+    if not _has_deadline(deployment) or find(deployment.status.conditions, PROGRESSING) is not None:
         return deployment
-    message = f'Found new replica set "{name}"'
-    status = _with(deployment.status, PROGRESSING, "True", "FoundNewReplicaSet", message, now=now)
-    return msgspec.structs.replace(deployment, status=status)
+    return _saying(deployment, "True", "FoundNewReplicaSet", f'Found new replica set "{name}"', now=now)
 
 
 def rolled(
@@ -94,7 +91,7 @@ def rolled(
 ) -> tuple[DeploymentStatus, float | None]:
     """The status while Pods are replaced, and in how many seconds it must be looked at for want of progress."""
     status = counted(deployment, sets, new, now)
-    known = _find(deployment.status, PROGRESSING)
+    known = find(deployment.status.conditions, PROGRESSING)
     if not _has_deadline(deployment):
         status = _without(status, PROGRESSING)
     elif not (status.replicas == status.updated_replicas and known is not None and known.reason == _SUCCEEDED):
@@ -105,7 +102,7 @@ def rolled(
 
 def paused(status: DeploymentStatus, deployment: Deployment, now: datetime) -> DeploymentStatus:
     """The status with the news that a rollout is paused, or goes on."""
-    known = _find(status, PROGRESSING)
+    known = find(status.conditions, PROGRESSING)
     if not _has_deadline(deployment) or (known is not None and known.reason == _TIMED_OUT):
         return status
     is_told = known is not None and known.reason == _PAUSED
@@ -116,10 +113,15 @@ def paused(status: DeploymentStatus, deployment: Deployment, now: datetime) -> D
 
 def resumed(deployment: Deployment, now: datetime) -> Deployment:
     """The Deployment that says that it goes on, if it said that it was paused."""
-    known = _find(deployment.status, PROGRESSING)
+    known = find(deployment.status.conditions, PROGRESSING)
     if deployment.spec.paused or known is None or known.reason != _PAUSED:
         return deployment
-    status = _with(deployment.status, PROGRESSING, "Unknown", "DeploymentResumed", "Deployment is resumed", now=now)
+    return _saying(deployment, "Unknown", "DeploymentResumed", "Deployment is resumed", now=now)
+
+
+def _saying(deployment: Deployment, value: str, reason: str, message: str, *, now: datetime) -> Deployment:
+    """The Deployment that says this of its progress."""
+    status = _with(deployment.status, PROGRESSING, value, reason, message, now=now)
     return msgspec.structs.replace(deployment, status=status)
 
 
@@ -127,17 +129,12 @@ def _progress(
     deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: datetime
 ) -> DeploymentStatus:
     who = f'ReplicaSet "{new.metadata.name}"' if new else f'Deployment "{deployment.metadata.name}"'
-    known = _find(deployment.status, PROGRESSING)
+    known = find(deployment.status.conditions, PROGRESSING)
     if complete(deployment, status):
         return _with(status, PROGRESSING, "True", _SUCCEEDED, f"{who} has successfully progressed.", now=now)
     if _gets_on(deployment.status, status):
         message = f"{who} is progressing."
-        status = _without(status, PROGRESSING)
-        status = _with(status, PROGRESSING, "True", "ReplicaSetUpdated", message, now=now)
-        if known is not None and known.status == "True":
-            kept = msgspec.structs.replace(status.conditions[-1], last_transition_time=known.last_transition_time)
-            status = msgspec.structs.replace(status, conditions=(*status.conditions[:-1], kept))
-        return status
+        return _with(status, PROGRESSING, "True", "ReplicaSetUpdated", message, now=now, again=True)
     if _is_late(deployment, known, now):
         return _with(status, PROGRESSING, "False", _TIMED_OUT, f"{who} has timed out progressing.", now=now)
     return status
@@ -162,7 +159,7 @@ def _is_late(deployment: Deployment, known: DeploymentCondition | None, now: dat
 
 
 def _look_again(deployment: Deployment, status: DeploymentStatus, now: datetime) -> float | None:
-    known = _find(status, PROGRESSING)
+    known = find(status.conditions, PROGRESSING)
     if not _has_deadline(deployment) or known is None or complete(deployment, status) or known.reason == _TIMED_OUT:
         return None
     deadline = timedelta(seconds=deployment.spec.progress_deadline_seconds or 0)
@@ -173,17 +170,9 @@ def _look_again(deployment: Deployment, status: DeploymentStatus, now: datetime)
 def _failures(status: DeploymentStatus, sets: Sequence[ReplicaSet], new: ReplicaSet | None) -> DeploymentStatus:
     """Hands on why a ReplicaSet could not make its Pods, of the new one first."""
     for found in (*((new,) if new else ()), *sets):
-        for each in found.status.conditions:
-            if each.type == FAILURE:
-                told = DeploymentCondition(
-                    type=FAILURE,
-                    status=each.status,
-                    last_update_time=each.last_transition_time,
-                    last_transition_time=each.last_transition_time,
-                    reason=each.reason,
-                    message=each.message,
-                )
-                return _put(status, told)
+        if (told := find(found.status.conditions, FAILURE)) is not None:
+            since = told.last_transition_time
+            return _put(status, DeploymentCondition(**msgspec.structs.asdict(told), last_update_time=since))
     return _without(status, FAILURE)
 
 
@@ -191,35 +180,22 @@ def _has_deadline(deployment: Deployment) -> bool:
     return deployment.spec.progress_deadline_seconds not in (None, _NEVER)
 
 
-def _find(status: DeploymentStatus, type_: str) -> DeploymentCondition | None:
-    return next((each for each in status.conditions if each.type == type_), None)
-
-
 def _without(status: DeploymentStatus, type_: str) -> DeploymentStatus:
-    kept = tuple(each for each in status.conditions if each.type != type_)
-    return msgspec.structs.replace(status, conditions=kept)
+    return msgspec.structs.replace(status, conditions=remove(status.conditions, type_))
 
 
 def _with(
-    status: DeploymentStatus, type_: str, value: str, reason: str, message: str, *, now: datetime
+    status: DeploymentStatus, type_: str, value: str, reason: str, message: str, *, now: datetime, again: bool = False
 ) -> DeploymentStatus:
+    """The status that says this; what it says already is said once more only where that is asked for by `again`."""
     moment = now.replace(microsecond=0)
-    return _put(
-        status,
-        DeploymentCondition(
-            type=type_,
-            status=value,
-            reason=reason,
-            message=message,
-            last_update_time=moment,
-            last_transition_time=moment,
-        ),
-    )
+    told = DeploymentCondition(type=type_, status=value, reason=reason, message=message, last_update_time=moment)
+    return _put(status, msgspec.structs.replace(told, last_transition_time=moment), again=again)
 
 
-def _put(status: DeploymentStatus, new: DeploymentCondition) -> DeploymentStatus:
-    known = _find(status, new.type)
-    if known is not None and (known.status, known.reason) == (new.status, new.reason):
+def _put(status: DeploymentStatus, new: DeploymentCondition, *, again: bool = False) -> DeploymentStatus:
+    known = find(status.conditions, new.type)
+    if known is not None and (known.status, known.reason) == (new.status, new.reason) and not again:
         return status
     if known is not None and known.status == new.status:
         new = msgspec.structs.replace(new, last_transition_time=known.last_transition_time)

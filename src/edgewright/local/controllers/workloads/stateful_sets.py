@@ -101,5 +101,4 @@ class StatefulSets(Loop):
             claim = self._claims.get(Key(found.metadata.namespace, body["metadata"]["name"]))
             if claim is not None:
                 change = {"metadata": {"ownerReferences": [reference(pod)]}}
-                version = claim.metadata.resource_version
-                await self._client.of(Claim).patch(claim.key, change, resource_version=version)
+                await self._client.of(Claim).change(claim, change)
