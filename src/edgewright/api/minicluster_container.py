@@ -226,6 +226,11 @@ class MiniClusterContainer(Struct, frozen=True, kw_only=True):
     security_context: ContainerSecurity = ContainerSecurity()
     """What it may do on its node."""
 
+    @property
+    def shell(self) -> str:
+        """What runs, as shell; empty where the image says it."""
+        return self.command if self.command.strip() else self.commands.script.strip()
+
 
 class FluxContainer(Struct, frozen=True, kw_only=True):
     """The container that brings Flux into the Pods, in an image of its own."""

@@ -32,6 +32,8 @@ _LIBRARY: Final = "helm_python"
 _DEFINITIONS: Final = Path("config/crd/bases")
 NAMESPACES = "WATCH_NAMESPACE"
 """The environment variable with the namespaces that are watched, separated by commas; empty: all."""
+OPERATOR_NAME = "OPERATOR_NAME"
+"""The environment variable that was there before --leader-election-id, and means the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,8 @@ class Charts:
     watches: tuple[Watch, ...]
     access: Access
     namespaces: tuple[str, ...] = ()
+    lease: str = ""
+    """The name of the leader's Lease where no option says one: what older projects of operator-sdk have as theirs."""
     definitions: Mapping[TypeName, RawObject] = field(default_factory=dict)
     """Those that lie next to the file, by each kind that they define, where they are wanted."""
 
@@ -109,6 +113,7 @@ def read(
         watches=watches,
         access=Access(kubeconfig=kubeconfig and kubeconfig.absolute(), context=context),
         namespaces=tuple(name for name in given if name),
+        lease=os.environ.get(OPERATOR_NAME, ""),
     )
 
 
@@ -152,6 +157,7 @@ def _expanded(path: Path, watches: tuple[Watch, ...]) -> tuple[Watch, ...]:
     """The entries with the templates in their overrides expanded by Helm, which is started for that alone."""
     from edgewright.controllers.chart import templates  # noqa: PLC0415 - other commands need none of it
     from edgewright.controllers.chart.helm import Access, HelmGone, HelmProcess  # noqa: PLC0415
+    from edgewright.controllers.chart.watches import WatchesError, check_overrides  # noqa: PLC0415
     from edgewright.runtime.clock import SystemClock  # noqa: PLC0415
 
     if not any(templates.has_template(each.overrides) for each in watches):
@@ -160,16 +166,16 @@ def _expanded(path: Path, watches: tuple[Watch, ...]) -> tuple[Watch, ...]:
     async def expand() -> tuple[Watch, ...]:
         helm = HelmProcess(Access(), clock=SystemClock())
         try:
-            return tuple(
-                [
-                    replace(each, overrides=await templates.expanded(helm, each.overrides, os.environ))
-                    for each in watches
-                ]
-            )
+            found = []
+            for number, each in enumerate(watches):
+                overrides = await templates.expanded(helm, each.overrides, os.environ)
+                check_overrides(overrides, where=f"entry {number + 1}")
+                found.append(replace(each, overrides=overrides))
+            return tuple(found)
         finally:
             await helm.close()
 
     try:
         return asyncio.run(expand())
-    except (templates.TemplateError, HelmGone) as error:
+    except (templates.TemplateError, WatchesError, HelmGone) as error:
         raise Failed(f"{path}: {error}") from error

@@ -168,7 +168,9 @@ class Weaks:
         """Its conditions by type."""
         return _conditions(self.get(name, kind))
 
-    def until(self, name: str, type_: str, status: str, *, reason: str = "", kind: str = "Weak") -> dict[str, Any]:
+    def until(
+        self, name: str, type_: str, status: str, *, reason: str = "", kind: str = "Weak", timeout: float = LIMIT
+    ) -> dict[str, Any]:
         """The condition once it has this status for the object as it is now."""
 
         def holds() -> dict[str, Any] | None:
@@ -178,7 +180,7 @@ class Weaks:
             return found if current and reason in {"", found.get("reason")} else None
 
         try:
-            return wait_until(holds, what=f"{name} is {type_}={status} {reason}", timeout=LIMIT)
+            return wait_until(holds, what=f"{name} is {type_}={status} {reason}", timeout=timeout)
         except AssertionError as error:
             raise AssertionError(f"{error}: {json.dumps(self.conditions(name, kind))}") from None
 

@@ -87,6 +87,9 @@ def test_a_restarted_operator_asks_helm_for_nothing_and_changes_nothing(
     stage = ChartStage(cluster, tmp_path)
     weaks = stage.in_namespace(namespace)
     names = [f"many-{number}" for number in range(repetition.times(12, 200))]
+    # The first wait is for all of them, and the one after the restart for a pass over each: as much longer as there
+    # are more of them. Two hundred take half a minute on a quiet machine and many times that on a busy one.
+    patience = LIMIT * repetition.times(1, 10)
 
     def versions() -> dict[str, str]:
         """What changes with every write of any object in the namespace; Leases and Events are not of a release."""
@@ -101,12 +104,12 @@ def test_a_restarted_operator_asks_helm_for_nothing_and_changes_nothing(
         for name in names:
             weaks.create(name, random=True)
         for name in names:
-            weaks.until(name, "Ready", "True")
+            weaks.until(name, "Ready", "True", timeout=patience)
     before = versions()
     with stage.operator(namespace=namespace, name="after") as operator:
         # Later than the pass over all of them: those that are there at the start are passed over in their order.
         weaks.create("later")
-        weaks.until("later", "Ready", "True")
+        weaks.until("later", "Ready", "True", timeout=patience)
         for name in names:
             cluster.request("PATCH", weaks.path(name), {"metadata": {"labels": {"look": "again"}}}, content_type=MERGE)
         weaks.change("later", greeting="again")

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from edgewright.cli import chart_watches, command_line, run
 from edgewright.cli.chart_options import Listening, defaults, listening, log_level
 from edgewright.cli.go_flags import plain
+from edgewright.controllers.chart.helm import Access
 from edgewright.runtime import config, logs
 
 PLAIN = Listening(host="127.0.0.1", metrics_port=None, health_port=9)
@@ -77,8 +78,9 @@ def test_the_command_line_of_their_deployments_is_taken_unchanged(monkeypatch: p
     async def operate(*_: Any, **more: Any) -> None:
         said.update(more)
 
-    def read(watches: Any, **more: Any) -> None:
+    def read(watches: Any, **more: Any) -> chart_watches.Charts:
         said.update(watches=watches, defaults=more["defaults"]())
+        return chart_watches.Charts(file=watches, watches=(), access=Access(), lease="older-project")
 
     monkeypatch.setattr(run, "operate", operate)
     monkeypatch.setattr(chart_watches, "read", read)
@@ -101,7 +103,7 @@ def test_the_command_line_of_their_deployments_is_taken_unchanged(monkeypatch: p
     assert (said["leader_elect"], said["lease_name"], said["namespace"]) == (True, "shop-operator", "shops")
     assert said["level"] == "debug"
     assert _typed("--metrics-addr=:8080", "--enable-leader-election") == (0, "")
-    assert (said["serving"].metrics_port, said["leader_elect"]) == (8080, True)
+    assert (said["serving"].metrics_port, said["leader_elect"], said["lease_name"]) == (8080, True, "older-project")
     assert _typed("--metrics-bind-address=:8443", "--metrics-secure=true", "--leader-elect=false") == (0, "")
     assert (said["serving"].metrics_secure, said["leader_elect"]) == (True, False)
 

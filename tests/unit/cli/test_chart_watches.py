@@ -46,6 +46,16 @@ def test_namespaces_come_from_the_environment(tmp_path: Path, monkeypatch: pytes
     assert charts.access.options() == {"kubeconfig_path": str(Path("k").absolute()), "kube_context": "c"}
 
 
+def test_the_name_of_an_older_project_is_that_of_its_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    charts = chart_watches.read(written(tmp_path), kubeconfig=None, context=None)
+    assert charts is not None
+    assert charts.lease == ""
+    monkeypatch.setenv("OPERATOR_NAME", "shop-operator")
+    charts = chart_watches.read(written(tmp_path), kubeconfig=None, context=None)
+    assert charts is not None
+    assert charts.lease == "shop-operator"
+
+
 async def test_each_kind_is_looked_up_and_must_be_served(tmp_path: Path) -> None:
     async with staged(tmp_path / "stage") as stage:
         charts = chart_watches.read(written(tmp_path), kubeconfig=None, context=None)

@@ -442,11 +442,7 @@ class ChartLoop:
         )
 
     async def _set_finalizers(self, obj: ChartObject, finalizers: tuple[str, ...]) -> None:
-        await self._api.patch(
-            obj.key,
-            {"metadata": {"finalizers": list(finalizers)}},
-            resource_version=obj.metadata.resource_version,
-        )
+        await self._api.change(obj, {"metadata": {"finalizers": list(finalizers)}})
 
     def _forget(self, key: Key) -> None:
         self._storage.forget(key)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_WHOLE: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_NUMBER: Final = r"(?:\d+\.?\d*|\.\d+)"
+_UNIT: Final = r"(?:ns|us|µs|μs|ms|s|m|h)"
+_WHOLE: Final = re.compile(rf"\+?(?:{_NUMBER}{_UNIT})+")
+_PART: Final = re.compile(rf"({_NUMBER})({_UNIT})")
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(text: str) -> float | None:

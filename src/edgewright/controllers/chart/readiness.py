@@ -7,11 +7,20 @@ any other kind is ready as soon as it is there. What is being deleted is ready i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Fields: TypeAlias = Mapping[str, Any]
-Rule: TypeAlias = Callable[[Fields, Fields], str | None]
-"""From spec and status to what is missing; None where nothing is."""
+
+
+class Seen(NamedTuple):
+    """What an object is to be and what it is."""
+
+    spec: Fields
+    status: Fields
+
+
+Rule: TypeAlias = Callable[[Seen], str | None]
+"""What is missing; None where nothing is."""
 
 
 def problem(group: str, kind: str, *, generation: int, spec: Any, status: Any, deleting: bool = False) -> str | None:
@@ -25,7 +34,7 @@ def problem(group: str, kind: str, *, generation: int, spec: Any, status: Any, d
     spec, status = (each if isinstance(each, dict) else {} for each in (spec, status))
     if _number(status, "observedGeneration", generation) < generation:
         return "its last change has not been observed yet"
-    return rule(spec, status)
+    return rule(Seen(spec, status))
 
 
 def has_rule(group: str, kind: str) -> bool:
@@ -38,8 +47,8 @@ def is_custom(group: str) -> bool:
     return "." in group and not group.endswith(".k8s.io")
 
 
-def _by_conditions(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    found = _conditions(status)
+def _by_conditions(seen: Seen) -> str | None:
+    found = _conditions(seen.status)
     for type_, words in (("Stalled", "it is stalled"), ("Reconciling", "it is reconciling")):
         if found.get(type_, {}).get("status") == "True":
             return f"{words}: {_why(found[type_])}"
@@ -48,69 +57,95 @@ def _by_conditions(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 
     return None
 
 
-def _definition(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    found = _conditions(status)
+def _definition(seen: Seen) -> str | None:
+    found = _conditions(seen.status)
     if found.get("NamesAccepted", {}).get("status") == "False":
         return f"its names are not accepted: {_why(found['NamesAccepted'])}"
     return None if found.get("Established", {}).get("status") == "True" else "it is not established yet"
 
 
-def _observed(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
+def _observed(seen: Seen) -> str | None:  # noqa: ARG001 - that its last change was observed is asked of every kind
     return None
 
 
-def _deployment(spec: Fields, status: Fields) -> str | None:
-    wanted = _number(spec, "replicas", 1)
-    if _conditions(status).get("Progressing", {}).get("reason") == "ProgressDeadlineExceeded":
+def _deployment(seen: Seen) -> str | None:
+    if _conditions(seen.status).get("Progressing", {}).get("reason") == "ProgressDeadlineExceeded":
         return "its progress deadline is exceeded"
-    updated, available = _number(status, "updatedReplicas"), _number(status, "availableReplicas")
-    if updated < wanted:
-        return f"{updated} of {wanted} replicas are updated"
-    if _number(status, "replicas") > updated:
-        return f"{_number(status, 'replicas') - updated} old replicas are still there"
-    return None if available >= wanted else f"{available} of {wanted} replicas are available"
+    updated = _number(seen.status, "updatedReplicas")
+    if updated < _replicas(seen):
+        return _so_many(updated, _replicas(seen), "replicas are updated")
+    if _number(seen.status, "replicas") > updated:
+        return f"{_number(seen.status, 'replicas') - updated} old replicas are still there"
+    return _so_many(_number(seen.status, "availableReplicas"), _replicas(seen), "replicas are available")
 
 
-def _replicated(spec: Fields, status: Fields) -> str | None:
-    wanted, ready = _number(spec, "replicas", 1), _number(status, "readyReplicas")
-    return None if ready >= wanted else f"{ready} of {wanted} replicas are ready"
+def _replica_set(seen: Seen) -> str | None:
+    available = _number(seen.status, "availableReplicas")
+    return _so_many(available, _replicas(seen), "replicas are available") or _too_many(seen)
 
 
-def _stateful_set(spec: Fields, status: Fields) -> str | None:
-    found = _replicated(spec, status)
-    rolling = (spec.get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
-    if found is None and rolling and status.get("currentRevision") != status.get("updateRevision"):
-        return "its replicas are not all updated"
-    return found
+def _stateful_set(seen: Seen) -> str | None:
+    ready = _number(seen.status, "readyReplicas")
+    if found := _so_many(ready, _replicas(seen), "replicas are ready") or _too_many(seen):
+        return found
+    if _updates_by_hand(seen) or seen.status.get("currentRevision") == seen.status.get("updateRevision"):
+        return None
+    # Those below the partition keep the old revision for as long as it stays there.
+    rolling = (seen.spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    wanted = max(0, _replicas(seen) - _number(rolling, "partition"))
+    return _so_many(_number(seen.status, "updatedReplicas"), wanted, "replicas are updated")
 
 
-def _daemon_set(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    if "desiredNumberScheduled" not in status:
+def _daemon_set(seen: Seen) -> str | None:
+    if "desiredNumberScheduled" not in seen.status:
         return "it has not been scheduled yet"
-    wanted, available = _number(status, "desiredNumberScheduled"), _number(status, "numberAvailable")
-    return None if available >= wanted else f"{available} of {wanted} Pods are available"
+    wanted = _number(seen.status, "desiredNumberScheduled")
+    updated = wanted if _updates_by_hand(seen) else _number(seen.status, "updatedNumberScheduled")
+    available = _number(seen.status, "numberAvailable")
+    return _so_many(updated, wanted, "Pods are updated") or _so_many(available, wanted, "Pods are available")
 
 
-def _job(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    failed = _conditions(status).get("Failed", {})
+def _job(seen: Seen) -> str | None:
+    failed = _conditions(seen.status).get("Failed", {})
     if failed.get("status") == "True":
         return f"it failed: {_why(failed)}"
-    return None  # kstatus: a Job that runs is as it is meant to be
+    # kstatus: a Job that runs is as it is meant to be.
+    return None if seen.status.get("startTime") else "it has not started yet"
 
 
-def _pod(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    ready = _conditions(status).get("Ready", {}).get("status") == "True"
-    return None if ready or status.get("phase") == "Succeeded" else f"it is {status.get('phase') or 'Pending'}"
+def _pod(seen: Seen) -> str | None:
+    phase = seen.status.get("phase") or "Pending"
+    ready = _conditions(seen.status).get("Ready", {}).get("status") == "True"
+    return None if ready or phase == "Succeeded" else f"it is {phase}"
 
 
-def _claim(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    return None if status.get("phase") == "Bound" else f"it is {status.get('phase') or 'Pending'}"
+def _claim(seen: Seen) -> str | None:
+    phase = seen.status.get("phase") or "Pending"
+    return None if phase == "Bound" else f"it is {phase}"
 
 
-def _service(spec: Fields, status: Fields) -> str | None:  # noqa: ARG001 - the signature of a rule
-    if spec.get("type") == "LoadBalancer" and not spec.get("clusterIP"):
+def _service(seen: Seen) -> str | None:
+    if seen.spec.get("type") == "LoadBalancer" and not seen.spec.get("clusterIP"):
         return "it has no address yet"
     return None
+
+
+def _replicas(seen: Seen) -> int:
+    return _number(seen.spec, "replicas", 1)
+
+
+def _too_many(seen: Seen) -> str | None:
+    extra = _number(seen.status, "replicas") - _replicas(seen)
+    return f"{extra} replicas too many are still there" if extra > 0 else None
+
+
+def _so_many(there: int, wanted: int, what: str) -> str | None:
+    return None if there >= wanted else f"{there} of {wanted} {what}"
+
+
+def _updates_by_hand(seen: Seen) -> bool:
+    """Whether Pods are updated when somebody deletes them, which nobody waits for."""
+    return (seen.spec.get("updateStrategy") or {}).get("type") == "OnDelete"
 
 
 def _conditions(status: Fields) -> dict[str, Fields]:
@@ -133,7 +168,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("apps", "Deployment"): _deployment,
     ("apps", "StatefulSet"): _stateful_set,
     ("apps", "DaemonSet"): _daemon_set,
-    ("apps", "ReplicaSet"): _replicated,
+    ("apps", "ReplicaSet"): _replica_set,
     ("batch", "Job"): _job,
     ("", "Pod"): _pod,
     ("", "PersistentVolumeClaim"): _claim,

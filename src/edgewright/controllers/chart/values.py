@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import yaml
@@ -34,6 +34,8 @@ KINDS: Final[Mapping[SourceKind, Kind]] = {
 _STEP: Final = re.compile(r"((?:\\.|[^.\[\]\\])+)((?:\[\d+\])*)(?:\.|$)")
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 _MAX_INDEX: Final = 1000
+_TEXT: Final = re.compile(r"((?:\\.|[^,\\]|\\$)*)(?:,|$)", re.DOTALL)
+_LIST: Final = re.compile(r"\{((?:\\.|[^}\\])*)\}(?:,|$)", re.DOTALL)
 
 
 class SourceError(Exception):
@@ -59,11 +61,33 @@ def over(base: Values, top: Values) -> dict[str, Any]:
 
 
 def with_overrides(values: Values, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Values with texts put over them by paths as `helm --set-string` reads them; what is in the way is replaced."""
+    """Values with texts put over them as `helm --set-string` does it; what is in the way is replaced."""
     result: Any = dict(values)
     for path, text in overrides.items():
-        result = _placed(result, steps(path), text)
+        for place, value in _assignments(path, text):
+            result = _placed(result, place, value)
     return dict(result)
+
+
+def _assignments(path: str, text: str) -> Iterator[tuple[tuple[str | int, ...], str | list[str]]]:
+    r"""What PATH=TEXT sets: {a,b} is a list, \, is a comma, and after a bare comma comes another PATH=TEXT."""
+    while True:
+        is_list = text.startswith("{")
+        found = (_LIST if is_list else _TEXT).match(text)
+        if found is None:
+            raise ValueError(f"{text!r}: a list must end with }}")
+        parts = re.split(r"(?<!\\),", found[1]) if found[1] else []
+        yield steps(path), [_unescaped(each) for each in parts] if is_list else _unescaped(found[1])
+        text = text[found.end() :]
+        if not text:
+            return
+        path, equals, text = text.partition("=")
+        if not equals:
+            raise ValueError(f"{path!r} is not PATH=TEXT: a comma in a text is written \\,")
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
 
 
 def steps(path: str) -> tuple[str | int, ...]:
@@ -74,7 +98,7 @@ def steps(path: str) -> tuple[str | int, ...]:
         step = _STEP.match(path, at)
         if step is None or (step.end() == len(path) and path.endswith(".") and not path.endswith("\\.")):
             raise ValueError(f"{path!r} is not a path such as image.tag or hosts[0].name")
-        found.append(re.sub(r"\\(.)", r"\1", step[1]))
+        found.append(_unescaped(step[1]))
         numbers = [int(each) for each in _INDEX.findall(step[2])]
         if any(each > _MAX_INDEX for each in numbers):
             raise ValueError(f"{path!r}: an index is above {_MAX_INDEX}")
@@ -85,17 +109,17 @@ def steps(path: str) -> tuple[str | int, ...]:
     return tuple(found)
 
 
-def _placed(there: Any, path: tuple[str | int, ...], text: str) -> Any:
+def _placed(there: Any, path: tuple[str | int, ...], value: Any) -> Any:
     if not path:
-        return text
+        return value
     first, rest = path[0], path[1:]
     if isinstance(first, str):
         known = dict(there) if isinstance(there, Mapping) else {}
-        known[first] = _placed(known.get(first), rest, text)
+        known[first] = _placed(known.get(first), rest, value)
         return known
     items = list(there) if isinstance(there, list) else []
     items += [None] * (first + 1 - len(items))
-    items[first] = _placed(items[first], rest, text)
+    items[first] = _placed(items[first], rest, value)
     return items
 
 

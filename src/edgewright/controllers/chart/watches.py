@@ -18,7 +18,8 @@ import yaml
 from edgewright.controllers.chart import durations, policy
 from edgewright.controllers.chart.digests import chart_digest
 from edgewright.controllers.chart.policy import Policy, PolicyError
-from edgewright.controllers.chart.values import steps
+from edgewright.controllers.chart.templates import has_template
+from edgewright.controllers.chart.values import with_overrides
 from edgewright.runtime.yaml_loader import load
 
 GroupVersionKind = tuple[str, str, str]
@@ -37,6 +38,8 @@ _KEYS: Final = {
     **dict.fromkeys(policy.KEYS, object),
 }
 _WORDS: Final = {str: "a text", bool: "true or false", dict: "a mapping", int: "a number"}
+_VARIABLE: Final = re.compile(r"\$(?:\{(?P<braced>[^}]*)\}|\{|(?P<plain>[-*#$@!?0-9]|[A-Za-z_][A-Za-z0-9_]*))")
+"""What Go's os.ExpandEnv replaces."""
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 MAX_WORKERS: Final = 64
 DEFAULT_WORKERS: Final = 8
@@ -114,6 +117,7 @@ def read(path: Path, *, environ: Mapping[str, str] = os.environ, defaults: Defau
 def _watch(entry: object, *, where: str, folder: Path, environ: Mapping[str, str], defaults: Defaults) -> Watch:
     if not isinstance(entry, dict):
         raise WatchesError(f"{where}: must be a mapping")
+    entry = {key: value for key, value in entry.items() if value is not None}  # as Go reads null
     for key, value in entry.items():
         if key not in _KEYS:
             raise WatchesError(f"{where}: unknown key {key!r}: use {', '.join(_KEYS)}")
@@ -165,17 +169,28 @@ def _chart_name(chart: Path, *, where: str) -> str:
 def _overrides(given: dict[Any, Any], *, where: str, environ: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for key, value in given.items():
-        if not isinstance(key, str) or not key or isinstance(value, dict | list) or value is None:
+        if not isinstance(key, str) or not key or isinstance(value, dict | list):
             raise WatchesError(f"{where}: overrideValues: {key}: must be one text, number or truth value")
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        try:
-            steps(key)
-        except ValueError as error:
-            raise WatchesError(f"{where}: overrideValues: {error}") from error
-        found[key] = re.sub(
-            r"\$(?:\{(\w+)\}|(\w+))", lambda name: environ.get(name.group(1) or name.group(2), ""), text
-        )
+        found[key] = _VARIABLE.sub(lambda name: environ.get(name["braced"] or name["plain"] or "", ""), _text(value))
+    if not has_template(found):
+        check_overrides(found, where=where)
     return found
+
+
+def check_overrides(overrides: Mapping[str, str], *, where: str) -> None:
+    """Refuses what Helm could not set; templates must be expanded before."""
+    for key, text in overrides.items():
+        try:
+            with_overrides({}, {key: text})
+        except ValueError as error:
+            raise WatchesError(f"{where}: overrideValues: {key}: {error}") from error
+
+
+def _text(value: object) -> str:
+    """A value of YAML where Go wants a text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _selector(given: dict[Any, Any], *, where: str) -> str:
@@ -215,12 +230,11 @@ def _label_value(value: object, where: str) -> str:
 
 
 def _policy(entry: Mapping[str, Any], *, where: str, default: float | None) -> Policy:
-    text = entry.get("reconcilePeriod", "")
     try:
-        period = durations.seconds(text)
+        period = durations.seconds(entry.get("reconcilePeriod", ""))
     except ValueError as error:
         raise WatchesError(f"{where}: reconcilePeriod: {error}") from error
     try:
-        return policy.from_entry(entry, period=period if text else default)
+        return policy.from_entry(entry, period=period or default)
     except PolicyError as error:
         raise WatchesError(f"{where}: {error}") from error

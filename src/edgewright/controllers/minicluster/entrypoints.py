@@ -45,7 +45,7 @@ def scripts(cluster: IndexedCluster) -> dict[str, str]:
     if not cluster.spec.flux.container.disable:
         found["flux-init.sh"] = init_script(cluster)
     for at, container in enumerate(cluster.spec.containers):
-        if at != number and not container.no_wrap_entrypoint and container.command.strip():
+        if at != number and not container.no_wrap_entrypoint and container.shell:
             found[f"start-{at}.sh"] = start_script(cluster, container)
     for at, service in enumerate(cluster.spec.services):
         if not service.no_wrap_entrypoint and service.command.strip():
@@ -228,7 +228,7 @@ def start_script(cluster: IndexedCluster, container: MiniClusterContainer) -> st
         'if [ -d "$mount/view/bin" ]; then PATH="$mount/view/bin:$PATH"; export PATH; fi',
         container.commands.pre,
         "main() {",
-        container.command,
+        container.shell,
         "}",
         "main &",
         "child=$!",

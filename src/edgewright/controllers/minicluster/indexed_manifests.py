@@ -102,7 +102,9 @@ def scaled(cluster: IndexedCluster) -> RawObject:
 def services_pod(cluster: IndexedCluster, owner: OwnerReference) -> RawObject:
     """The Pod of the services."""
     body = object_of(cluster, owner, "v1", "Pod", cluster.services_pod, digest=cluster.digest)
-    body["metadata"]["labels"] |= {ROLE: SERVICES, SHARED: cluster.service}
+    own = {**body["metadata"]["labels"], ROLE: SERVICES, SHARED: cluster.service}
+    body["metadata"]["labels"] = {**cluster.spec.pod.labels, **own}
+    body["metadata"]["annotations"] = {**cluster.spec.pod.annotations, **body["metadata"]["annotations"]}
     containers = []
     for number, each in enumerate(cluster.spec.services):
         wrapped = each.command.strip() and not each.no_wrap_entrypoint
@@ -114,7 +116,7 @@ def services_pod(cluster: IndexedCluster, owner: OwnerReference) -> RawObject:
             "hostname": cluster.services_pod,
             "subdomain": cluster.service,
             "restartPolicy": "Always",
-            "automountServiceAccountToken": False,
+            **_of_all_pods(cluster, _node_affinity(cluster)),
             **_pull_secrets(cluster.spec.services),
             "containers": containers,
             "volumes": [_scripts_volume(cluster), *_volumes(cluster.spec.services)],
@@ -159,20 +161,12 @@ def _template(cluster: IndexedCluster) -> dict[str, Any]:
         if at == number:
             containers.append(_runner(cluster, runner, number))
             continue
-        wrapped = each.command.strip() and not each.no_wrap_entrypoint
+        wrapped = each.shell and not each.no_wrap_entrypoint
         container = _container(each, each.name, f"{FILES}/start-{at}.sh" if wrapped else "")
         container["volumeMounts"] = [_scripts_mount(), *_flux_mounts(cluster), *_mounts(each)]
         containers.append(container)
     given = {
-        "serviceAccountName": pod.service_account_name,
-        "schedulerName": pod.scheduler_name,
-        "nodeSelector": pod.node_selector,
-        "tolerations": [each.to_raw() for each in pod.tolerations],
-        "dnsPolicy": pod.dns_policy,
-        "hostIPC": pod.host_ipc,
-        "hostPID": pod.host_pid,
         "shareProcessNamespace": spec.share_process_namespace,
-        "affinity": _affinity(cluster),
         "resources": {"limits": pod.resources, "requests": pod.resources} if pod.resources else {},
         "initContainers": [] if flux.container.disable else [_view(cluster)],
     }
@@ -182,8 +176,7 @@ def _template(cluster: IndexedCluster) -> dict[str, Any]:
             "subdomain": cluster.service,
             "restartPolicy": pod.restart_policy or "Never",
             "terminationGracePeriodSeconds": _GRACE,
-            "automountServiceAccountToken": bool(pod.service_account_name),
-            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, **pod.security_context.to_raw()},
+            **_of_all_pods(cluster, {**_node_affinity(cluster), **_apart(cluster)}),
             **_pull_secrets(spec.containers, flux.container.image_pull_secret),
             **{name: value for name, value in given.items() if value},
             "containers": containers,
@@ -238,7 +231,7 @@ def _container(each: MiniClusterContainer, name: str, script: str) -> RawObject:
         # People write for bash; an image that has none gets along with sh.
         command = ["/bin/sh", "-c", f'exec "$(command -v bash || command -v sh)" {script}']
     else:
-        command = ["/bin/sh", "-c", each.command] if each.command.strip() else []
+        command = ["/bin/sh", "-c", each.shell] if each.shell else []
     secrets = [
         {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
         for variable, secret in each.secrets.items()
@@ -264,17 +257,38 @@ def _container(each: MiniClusterContainer, name: str, script: str) -> RawObject:
     }
 
 
-def _affinity(cluster: IndexedCluster) -> RawObject:
-    """One Pod per node where there are enough nodes, and what people say of nodes."""
-    affinity: RawObject = {}
-    if cluster.spec.pod.node_affinity:
-        affinity["nodeAffinity"] = cluster.spec.pod.node_affinity
-    if not cluster.spec.network.disable_affinity:
-        term = {"labelSelector": {"matchLabels": {CLUSTER: cluster.name}}, "topologyKey": "kubernetes.io/hostname"}
-        affinity["podAntiAffinity"] = {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
-        }
-    return affinity
+def _of_all_pods(cluster: IndexedCluster, affinity: RawObject) -> RawObject:
+    """What brokers' Pods and that of the services have: as whom they run, and where."""
+    pod = cluster.spec.pod
+    given = {
+        "serviceAccountName": pod.service_account_name,
+        "schedulerName": pod.scheduler_name,
+        "nodeSelector": pod.node_selector,
+        "tolerations": [each.to_raw() for each in pod.tolerations],
+        "dnsPolicy": pod.dns_policy,
+        "hostIPC": pod.host_ipc,
+        "hostPID": pod.host_pid,
+        "affinity": affinity,
+    }
+    return {
+        "automountServiceAccountToken": bool(pod.service_account_name),
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, **pod.security_context.to_raw()},
+        **{name: value for name, value in given.items() if value},
+    }
+
+
+def _node_affinity(cluster: IndexedCluster) -> RawObject:
+    """What people say of nodes."""
+    return {"nodeAffinity": cluster.spec.pod.node_affinity} if cluster.spec.pod.node_affinity else {}
+
+
+def _apart(cluster: IndexedCluster) -> RawObject:
+    """One Pod per node where there are enough nodes."""
+    if cluster.spec.network.disable_affinity:
+        return {}
+    term = {"labelSelector": {"matchLabels": {CLUSTER: cluster.name}}, "topologyKey": "kubernetes.io/hostname"}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def _pull_secrets(containers: Iterable[MiniClusterContainer], *more: str) -> RawObject:

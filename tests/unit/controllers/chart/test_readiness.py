@@ -17,6 +17,9 @@ ESTABLISHED = {"conditions": [{"type": "Established", "status": "True"}]}
 CLASH = {"conditions": [{"type": "NamesAccepted", "status": "False", "message": "taken"}]}
 DEFINITION = "apiextensions.k8s.io/CustomResourceDefinition"
 READY_POD = {"conditions": [{"type": "Ready", "status": "True"}]}
+STARTED = {"startTime": "2026-11-18T10:00:00Z"}
+CANARY = {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}}
+ROLLED = {"desiredNumberScheduled": 2, "numberAvailable": 2, "updatedNumberScheduled": 1}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +37,7 @@ READY_POD = {"conditions": [{"type": "Ready", "status": "True"}]}
             "apps/StatefulSet",
             {},
             {"readyReplicas": 1, "currentRevision": "a", "updateRevision": "b"},
-            "its replicas are not all updated",
+            "0 of 1 replicas are updated",
         ),
         (
             "apps/StatefulSet",
@@ -42,11 +45,34 @@ READY_POD = {"conditions": [{"type": "Ready", "status": "True"}]}
             {"readyReplicas": 1, "currentRevision": "a", "updateRevision": "b"},
             None,
         ),
-        ("apps/ReplicaSet", {"replicas": 1}, {"readyReplicas": 1}, None),
+        (
+            "apps/StatefulSet",
+            CANARY,
+            {"readyReplicas": 3, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "b"},
+            None,
+        ),
+        (
+            "apps/StatefulSet",
+            CANARY,
+            {"readyReplicas": 3, "currentRevision": "a", "updateRevision": "b"},
+            "0 of 1 replicas are updated",
+        ),
+        ("apps/StatefulSet", {}, {"readyReplicas": 1, "replicas": 2}, "1 replicas too many are still there"),
+        ("apps/ReplicaSet", {"replicas": 1}, {"readyReplicas": 1, "availableReplicas": 1}, None),
+        ("apps/ReplicaSet", {"replicas": 1}, {"readyReplicas": 1}, "0 of 1 replicas are available"),
+        ("apps/ReplicaSet", {}, {"replicas": 3, "availableReplicas": 1}, "2 replicas too many are still there"),
         ("apps/DaemonSet", {}, {}, "it has not been scheduled yet"),
-        ("apps/DaemonSet", {}, {"desiredNumberScheduled": 2, "numberAvailable": 1}, "1 of 2 Pods are available"),
+        (
+            "apps/DaemonSet",
+            {},
+            {**ROLLED, "updatedNumberScheduled": 2, "numberAvailable": 1},
+            "1 of 2 Pods are available",
+        ),
         ("apps/DaemonSet", {}, {"desiredNumberScheduled": 0}, None),
-        ("batch/Job", {}, {}, None),
+        ("apps/DaemonSet", {}, ROLLED, "1 of 2 Pods are updated"),
+        ("apps/DaemonSet", {"updateStrategy": {"type": "OnDelete"}}, ROLLED, None),
+        ("batch/Job", {}, STARTED, None),
+        ("batch/Job", {}, {}, "it has not started yet"),
         ("batch/Job", {}, FAILED_JOB, "it failed: too often"),
         ("/Pod", {}, READY_POD, None),
         ("/Pod", {}, {"phase": "Succeeded"}, None),

@@ -53,6 +53,40 @@ def test_an_override_may_reach_into_a_list() -> None:
     assert given == {"hosts": [{"name": "a"}]}
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", ""),
+        ("true", "true"),
+        (r"a\,b", "a,b"),
+        (r"C:\\dir", r"C:\dir"),
+        ("{a,b}", ["a", "b"]),
+        (r"{a\,b,c\}}", ["a,b", "c}"]),
+        ("{}", []),
+        ("a{b}", "a{b}"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_a_text_is_read_as_helm_reads_it_after_set_string(text: str, found: object) -> None:
+    assert with_overrides({}, {"key": text}) == {"key": found}
+
+
+def test_after_a_comma_another_path_is_set() -> None:
+    assert with_overrides({}, {"a": "1,b.c=2", "d": "{x},e=3"}) == {"a": "1", "b": {"c": "2"}, "d": ["x"], "e": "3"}
+
+
+@pytest.mark.parametrize("text", ["a,b", "{a", "{a}b", "a,b..c=1"])
+def test_a_text_that_helm_would_refuse_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"PATH=TEXT|end with|path"):
+        with_overrides({}, {"key": text})
+
+
+def test_overrides_are_texts_and_what_comes_from_a_source_keeps_its_type() -> None:
+    typed = values_in(CONFIG, {"data": {"values.yaml": "replicas: 3\nenabled: true\n"}})
+    assert typed is not None
+    assert merged({}, [typed], {"port": "80"}) == {"replicas": 3, "enabled": True, "port": "80"}
+
+
 def test_a_config_map_holds_yaml_and_a_secret_one_text_for_a_path() -> None:
     assert values_in(CONFIG, {"data": {"values.yaml": "a: {b: 1}\n"}}) == {"a": {"b": 1}}
     assert values_in(CONFIG, {"data": {"values.yaml": ""}}) == {}

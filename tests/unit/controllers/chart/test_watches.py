@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewright.controllers.chart.watches import WatchesError, read
+from edgewright.controllers.chart.watches import Defaults, WatchesError, read
 from tests.unit.controllers.chart.charts import write_chart
 
 ENTRY = "- group: a.b\n  version: v1\n  kind: Shop\n  chart: charts/shop\n"
@@ -54,6 +54,30 @@ def test_every_key_is_read(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("$A-${A}", "1-1"),
+        ("${no-such}$NONE", ""),
+        ("$1x", "x"),  # a digit alone is a name
+        ("$$A", "A"),  # and so is a dollar
+        ("5$ $", "5$ $"),
+        ("a${", "a"),
+        ("$Aé", "1é"),
+    ],
+)
+def test_variables_are_expanded_as_go_expands_them(folder: Path, text: str, found: str) -> None:
+    (watch,) = read(write(folder, f"{ENTRY}  overrideValues: {{a: '{text}'}}\n"), environ={"A": "1"})
+    assert watch.overrides == {"a": found}
+
+
+def test_what_is_null_is_as_if_it_were_not_there(folder: Path) -> None:
+    more = "  watchDependentResources:\n  selector:\n  reconcilePeriod:\n  overrideValues: {a: , b: 1.0, c: 1.5}\n"
+    (watch,) = read(write(folder, ENTRY + more))
+    assert (watch.dependents, watch.labels, watch.policy.period) == (True, "", None)
+    assert watch.overrides == {"a": "", "b": "1", "c": "1.5"}
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("a: [", "is not YAML"),
@@ -66,7 +90,8 @@ def test_every_key_is_read(folder: Path) -> None:
         (ENTRY + "  dryRunOption: client\n", "dryRunOption: must be empty or 'server'"),
         (ENTRY + "  reconcilePeriod: soon\n", "reconcilePeriod: 'soon' is not a duration"),
         (ENTRY + "  overrideValues: {a: [1]}\n", "overrideValues: a: must be one text"),
-        (ENTRY + "  overrideValues: {a..b: c}\n", "overrideValues: 'a..b' is not a path"),
+        (ENTRY + "  overrideValues: {a: 'b,c'}\n", "overrideValues: a: 'c' is not PATH=TEXT"),
+        (ENTRY + "  overrideValues: {a..b: c}\n", "overrideValues: a..b: 'a..b' is not a path"),
         (ENTRY + "  drift: {mode: fix}\n", "drift: mode: 'fix' is not one of correct, warn, off"),
         (ENTRY + "  selector: {names: a}\n", "selector: must have matchLabels and matchExpressions only"),
         (ENTRY + "  selector: {matchLabels: {a: 'b c'}}\n", "'b c' is not the value of a label"),
@@ -95,5 +120,8 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "none.yaml")
 
 
-def test_a_period_of_zero_is_none(folder: Path) -> None:
-    assert read(write(folder, ENTRY + "  reconcilePeriod: '0'\n"))[0].policy.period is None
+@pytest.mark.parametrize("text", ["0", "0s"])
+def test_a_period_of_zero_is_that_of_the_command_line(folder: Path, text: str) -> None:
+    path = write(folder, f"{ENTRY}  reconcilePeriod: '{text}'\n")
+    assert read(path)[0].policy.period is None
+    assert read(path, defaults=Defaults(period=60.0))[0].policy.period == 60.0

@@ -304,3 +304,10 @@ def test_what_cannot_be_acted_on_is_a_problem_with_the_field(spec: dict[str, Any
     found = cluster_of(asked(**spec))
     assert isinstance(found, Problem)
     assert (found.field, found.reason) == (field, "InvalidSpec")
+
+
+def test_a_quorum_is_not_slow_because_names_come_late_and_brokers_back_off() -> None:
+    assert manifests.headless_service(ONE, OWNER)["spec"]["publishNotReadyAddresses"]
+    (text,) = (text for name, text in scripts(ONE).items() if name.startswith("wait-"))
+    assert text.count("-Stbon.connect_timeout=5s") == 2, "of the lead and of workers"
+    assert "sleep 2\ndone" in text, "a worker asks again soon, and not after ever longer times"
