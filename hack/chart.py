@@ -43,15 +43,18 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
         f"network-policy/{name}.yaml" for name in ("allow-metrics-traffic", "allow-agents", "allow-portals")
     ),
     "monitor": ("prometheus/monitor.yaml",),
+    "gateway-monitor": ("prometheus/gateway_monitor.yaml",),
     "alerts": ("prometheus/rules.yaml",),
 }
 """The files of config/ that each template is made of."""
+_GATEWAY: Final = '.Values.gateway.enabled (include "edgewright.has" (list . "edge"))'
 CONDITIONS: Final = {
-    "gateway": '(and .Values.gateway.enabled (include "edgewright.has" (list . "edge")))',
+    "gateway": f"(and {_GATEWAY})",
     "console": ".Values.console.enabled",
     "console-impersonation": "(and .Values.console.enabled .Values.console.oidc.impersonation.prefix)",
     "network-policy": ".Values.networkPolicy.enabled",
     "monitor": ".Values.prometheus.serviceMonitor",
+    "gateway-monitor": f"(and .Values.prometheus.serviceMonitor {_GATEWAY})",
     "alerts": ".Values.prometheus.rules",
     "user-roles": ".Values.userRoles",
 }

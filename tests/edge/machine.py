@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -143,6 +144,7 @@ class Machine:
     def __enter__(self) -> Self:
         self.folder.mkdir(mode=0o700)
         (self.folder / "containers.conf").write_text(_CONTAINERS_CONF)
+        (self.folder / "registries.conf").touch()
         try:
             _run(["ip", "netns", "add", self.name])
             here, there = f"ewh{self.number}", f"ewd{self.number}"
@@ -198,6 +200,25 @@ class Machine:
         """Gives podman an image."""
         _run([*self.inside, *_podman(self.folder), "load", "-q", "-i", str(image)])
 
+    def push(self, image: str, name: str, *, login: str) -> None:
+        """Puts an image that podman has into a registry that speaks no TLS and lets in who has this login."""
+        options = ("--quiet", "--creds", login, "--tls-verify=false")
+        _run([*self.inside, *_podman(self.folder), "push", *options, image, f"docker://{name}"])
+
+    @contextmanager
+    def speaking_plainly_to(self, registry: str) -> Iterator[None]:
+        """Lets podman fetch images from a registry that speaks no TLS, while the context lasts."""
+        self._write_registries(f'[[registry]]\nlocation = "{registry}"\ninsecure = true\n')
+        try:
+            yield
+        finally:
+            self._write_registries("")
+
+    def _write_registries(self, text: str) -> None:
+        self.stop_podman()
+        (self.folder / "registries.conf").write_text(text)  # podman reads it when it starts
+        self.start_podman()
+
     def clear(self) -> None:
         """Ends the agents and removes all pods, secrets and rules, so that the next test finds an empty device."""
         for agent in self._agents:
@@ -233,7 +254,8 @@ class Machine:
 
 def _inside(name: str, folder: Path) -> list[str]:
     # Not `ip netns exec`: it hides the control groups.
-    return ["/usr/bin/env", f"CONTAINERS_CONF={folder}/containers.conf", "nsenter", f"--net=/run/netns/{name}"]
+    variables = [f"CONTAINERS_CONF={folder}/containers.conf", f"CONTAINERS_REGISTRIES_CONF={folder}/registries.conf"]
+    return ["/usr/bin/env", *variables, "nsenter", f"--net=/run/netns/{name}"]
 
 
 def _podman(folder: Path) -> list[str]:

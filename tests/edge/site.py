@@ -82,9 +82,9 @@ class Site:
         self._devices.append(made)
         return made
 
-    def write(self, plural: str, name: str, data: dict[str, str]) -> None:
+    def write(self, plural: str, name: str, data: dict[str, str], **more: str) -> None:
         """Makes a ConfigMap or a Secret."""
-        self.plane.request("POST", f"{_CORE}/{plural}", {"metadata": {"name": name}, "data": data})
+        self.plane.request("POST", f"{_CORE}/{plural}", {"metadata": {"name": name}, "data": data, **more})
 
     def until_gone(self, names: Iterable[str]) -> None:
         """Waits until none of these EdgeWorkloads is being deleted: what is made again is another one."""
@@ -133,7 +133,9 @@ class Device:
         spec = {"heartbeat": {"periodSeconds": 1}, **self._storage}
         self.site.plane.request("PATCH", f"{_DEVICES}/{self.name}", {"spec": spec}, content_type=_MERGE)
 
-    def serve(self, *workloads: Workload, device: str = "", keep: Iterable[str] = ()) -> None:
+    def serve(
+        self, *workloads: Workload, device: str = "", keep: Iterable[str] = (), pull_secret: str | None = None
+    ) -> None:
         """Writes these EdgeWorkloads, for this device or another, and removes all others but those to keep."""
         plane = self.site.plane
         self.site.until_gone(each.name for each in workloads)
@@ -142,6 +144,8 @@ class Device:
             plane.request("DELETE", f"{_WORKLOADS}/{name}")
         for each in workloads:
             body = {"metadata": {"name": each.name}, "spec": self._spec(each, device or self.name)}
+            if pull_secret:
+                body["spec"]["imageRegistries"] = {"secretRef": {"name": pull_secret}}
             if each.name in there:
                 plane.request("PATCH", f"{_WORKLOADS}/{each.name}", body, content_type=_MERGE)
             else:
@@ -180,6 +184,15 @@ class Device:
         events: Iterable[dict[str, Any]] = self.site.plane.request("GET", f"{_CORE}/events")["items"]
         about = [each for each in events if each["involvedObject"]["name"] == self.name]
         return {each["reason"] for each in about if kind in {"", each["type"]}}
+
+    def told(self, reason: str) -> list[str]:
+        """What the Events about it say, of those with this reason."""
+        events: Iterable[dict[str, Any]] = self.site.plane.request("GET", f"{_CORE}/events")["items"]
+        return [
+            each["message"]
+            for each in events
+            if (each["involvedObject"]["name"], each["reason"]) == (self.name, reason)
+        ]
 
     def pods(self) -> list[str]:
         """What podman runs there."""

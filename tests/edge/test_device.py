@@ -1,10 +1,14 @@
-"""One device with real podman, nftables and S3 at a whole site: the three workflows of the document, and its size."""
+"""One device with real podman, nftables and S3 at a whole site: the document's three workflows, its size, a login."""
 
 from __future__ import annotations
 
+import base64
+import json
 from pathlib import Path
 
+from tests.e2e.registry import PASSWORD, USER, RealRegistry
 from tests.edge.bucket import S3Server
+from tests.edge.machine import IMAGE
 from tests.edge.site import Site
 from tests.edge.support import workload
 
@@ -39,3 +43,32 @@ def test_a_device_registers_runs_a_workload_uploads_its_data_and_removes_it(site
         assert uploaded.is_file()
         device.agent.terminate()
         assert device.agent.returncode == 0, device.agent.output()
+
+
+def test_an_image_behind_a_login_is_fetched_with_the_secret_of_its_workload_and_not_without(
+    site: Site, tmp_path: Path
+) -> None:
+    machine, device = site.machine, site.device(tmp_path)
+    (tmp_path / "registry").mkdir()
+    registry = RealRegistry(tmp_path / "registry", password=True, address=machine.gateway)
+    image = f"{registry.host}/shop/web:1"
+    with registry, machine.speaking_plainly_to(registry.host):
+        machine.push(IMAGE, image, login=f"{USER}:{PASSWORD}")
+        device.agent.start()
+        device.configure()
+        device.serve(workload(image=image))
+        device.until(lambda: device.workloads.get("nginx") in {"Error", "Created"}, "it cannot be made")
+        device.until(lambda: device.told("WorkloadFailed"), "an Event says why")
+        for why in device.told("WorkloadFailed"):
+            assert why.startswith("nginx: ")
+            assert image in why
+            assert why.endswith("unauthorized: authentication required")
+            assert "old one" not in why
+
+        login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        settings = json.dumps({"auths": {registry.host: {"auth": login}}}).encode()
+        data = {".dockerconfigjson": base64.b64encode(settings).decode()}
+        site.write("secrets", "shop-login", data, type="kubernetes.io/dockerconfigjson")
+        device.serve(workload(image=image), pull_secret="shop-login")
+        device.runs("nginx")
+        device.page(9090)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import socket
+import sys
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import yaml
 
-from edgewright.api.edge_protocol import WireSecret
+from edgewright.api.edge_protocol import WireSecret, Workload
 from tests.edge.machine import IMAGE, Machine
 from tests.edge.stub_gateway import Seen, StubGateway
 from tests.edge.support import DEVICE, configuration, workload
@@ -27,6 +30,30 @@ spec:
   containers:
   - {{name: c, image: {IMAGE}, imagePullPolicy: IfNotPresent, command: [/bin/busybox, sleep, "3600"]}}
 """
+
+
+ANSWERS = """\
+import socket
+server = socket.socket(type=socket.SOCK_DGRAM)
+server.bind(("", 80))
+while True:
+    text, client = server.recvfrom(100)
+    server.sendto(text + b", polo", client)
+"""
+
+
+def echo(name: str, *, host_port: int) -> Workload:
+    """A workload that answers datagrams: by the Python of this machine, whose files it mounts; the image has none."""
+    made = workload(name, host_port=host_port, protocol="UDP")
+    folders = sorted(each for each in {"/usr", "/lib", "/lib64", sys.base_prefix} if Path(each).is_dir())
+    pod = yaml.safe_load(made.specification)
+    python = str(Path(sys.executable).resolve())
+    pod["containers"][0] |= {
+        "command": [python, "-I", "-S", "-c", ANSWERS],
+        "volumeMounts": [{"name": f"f{at}", "mountPath": each, "readOnly": True} for at, each in enumerate(folders)],
+    }
+    pod["volumes"] = [{"name": f"f{at}", "hostPath": {"path": each}} for at, each in enumerate(folders)]
+    return msgspec.structs.replace(made, specification=yaml.safe_dump(pod))
 
 
 @dataclass
@@ -75,12 +102,9 @@ async def test_two_devices_run_the_same_workload_on_the_same_host_port(image: Pa
             await until(lambda page=page, device=device: page() == f"{device.id}\n", "the page")  # type: ignore[misc]
 
 
-async def test_a_port_is_reached_from_outside_of_the_device_and_a_udp_port_is_opened_too(
-    image: Path, tmp_path: Path
-) -> None:
+async def test_a_port_is_reached_from_outside_of_the_device_by_tcp_and_by_udp(image: Path, tmp_path: Path) -> None:
     async with devices(image, tmp_path, DEVICE) as (device,):
-        udp = workload("udp", host_port=5353, protocol="UDP")
-        device.gateway.serve(DEVICE, configuration(workload(), udp))
+        device.gateway.serve(DEVICE, configuration(workload(), echo("udp", host_port=5353)))
         await until(lambda: device.seen.statuses == {"nginx": "Running", "udp": "Running"}, "both run")
         rules = device.machine.run("nft", "list", "table", "inet", "edgewright_agent")
         assert "udp dport 5353" in rules
@@ -92,6 +116,16 @@ async def test_a_port_is_reached_from_outside_of_the_device_and_a_udp_port_is_op
             return ""
 
         await until(lambda: page() == f"{DEVICE}\n", "the page, from this machine")
+
+        def answer() -> bytes:
+            with socket.socket(type=socket.SOCK_DGRAM) as client, contextlib.suppress(OSError):
+                client.settimeout(1)
+                client.connect((device.machine.address, 5353))
+                client.send(b"marco")
+                return client.recv(100)
+            return b""
+
+        await until(lambda: answer() == b"marco, polo", "the answer to a datagram, from this machine")
 
 
 async def test_secrets_and_config_maps_reach_a_workload_and_what_is_foreign_stays(image: Path, tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from hack.archives import guarded
 from tests.acceptance.flashjob_stage import checkout, container_tools
+from tests.harness import builds
 from tests.harness import programs as kubernetes
 
 BASE: Final = "localhost/edgewright-base"
@@ -108,15 +109,10 @@ class Builder:
         done = subprocess.run(
             command,
             cwd=cwd,
-            env={**os.environ, **_without_make(self._tools), "KUBECTL": str(kubernetes.program("kubectl"))},
+            env=builds.environment({**self._tools, "KUBECTL": str(kubernetes.program("kubectl"))}),
             capture_output=True,
             text=True,
             timeout=900,
             check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
-
-
-def _without_make(tools: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a make that runs the tests are not for the one that they run."""
-    return {**tools, "MAKEFLAGS": "", "MAKEOVERRIDES": ""}

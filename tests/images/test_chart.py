@@ -174,6 +174,11 @@ def test_what_prometheus_is_told_is_what_config_has() -> None:
     rules = yaml.safe_load((ROOT / "config/prometheus/rules.yaml").read_text(encoding="utf-8"))
     assert chart["PrometheusRule", NAMESPACE, "edgewright-controller-manager-rules"]["spec"] == rules["spec"]
     assert ("NetworkPolicy", NAMESPACE, "edgewright-allow-metrics-traffic") in chart
+    pods = chart["Deployment", NAMESPACE, "edgewright-gateway"]["spec"]["template"]["metadata"]["labels"]
+    monitor = chart["PodMonitor", NAMESPACE, "edgewright-gateway-metrics-monitor"]["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= pods.items()
+    alone = rendered(prometheus={"serviceMonitor": True}, gateway={"enabled": False})
+    assert [kind for kind, *_ in alone if kind.endswith("Monitor")] == ["ServiceMonitor"]
 
 
 @pytest.mark.parametrize(
@@ -306,6 +311,15 @@ def test_it_refuses_to_go_while_there_are_custom_resources(cluster: ControlPlane
     until_available(cluster, 2)
     shown = cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").stdout
     assert "pre-delete" in shown, "the Pod of the hook stays, and its log says what is left"
+
+
+def test_a_release_that_did_not_go_is_rolled_back_to_itself_before_it_is_upgraded(cluster: ControlPlane) -> None:
+    # Helm writes down that it goes before it asks the hook, and upgrades only what is deployed or has failed.
+    assert "has no deployed releases" in on(cluster, "upgrade", values=VALUES, fails=True)
+    last = max(each["revision"] for each in on(cluster, "history"))
+    on(cluster, "rollback", version=last)
+    on(cluster, "upgrade", values={**VALUES, "replicas": 1})
+    until_available(cluster, 1)
 
 
 def test_it_goes_when_nothing_is_left_and_the_definitions_stay(cluster: ControlPlane) -> None:

@@ -8,12 +8,16 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
 from edgewright import __version__
+from edgewright.cli import edge
+from edgewright.gateway.certificates import Authority, Issued
+from edgewright.runtime import config
 from tests.images.stage import Builder
 
 NAME = f"edgewright-{__version__}"
@@ -72,20 +76,47 @@ def test_the_packages_have_the_consoles_page(release: Path) -> None:
         assert f"{NAME}/src/{page}" in sdist.getnames()
 
 
+def run(folder: Path, *command: str | Path) -> str:
+    """What a command prints that knows nothing of our environment, with a folder as its home."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
 @pytest.mark.parametrize("package", [f"{NAME}-py3-none-any.whl", f"{NAME}.tar.gz"], ids=["wheel", "sdist"])
 def test_a_package_works_alone_and_runs_the_demo(package: str, release: Path, tmp_path: Path) -> None:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-
-    def run(*command: str | Path) -> str:
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
-        )
-        assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    run(tmp_path, sys.executable, "-m", "venv", tmp_path / "venv")
     program = tmp_path / "venv/bin"
     folder = release / NAME
     offline = ("--quiet", "--no-index", "--find-links", folder / "wheels")
-    run(program / "python", "-m", "pip", "install", *offline, f"edgewright[local] @ file://{folder / package}")
-    run(program / "edgewright", "demo")
+    run(
+        tmp_path, program / "python", "-m", "pip", "install", *offline, f"edgewright[local] @ file://{folder / package}"
+    )
+    run(tmp_path, program / "edgewright", "demo")
+
+
+def test_a_device_without_a_network_gets_its_agent_from_an_offline_bundle(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `edge bundle --offline` says that it is done; pip has the release's wheels in the place of an index."""
+    authority = Authority.create(datetime.now(UTC))
+
+    async def read(_: config.Config) -> tuple[Issued, Issued, set[str]]:
+        return authority.issued, authority.registration(datetime.now(UTC)), {"127.0.0.1"}
+
+    monkeypatch.setattr(edge, "read_bundle", read)
+    monkeypatch.setattr(config, "load", lambda **_: config.Config(server="https://x"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(release / NAME / "wheels"))
+    bundle = tmp_path / "bundle"
+    edge.bundle(bundle, server="127.0.0.1", device_id="one", offline=True)
+    run(tmp_path, sys.executable, "-m", "venv", tmp_path / "venv")
+    program = tmp_path / "venv/bin"
+    offline = ("--quiet", "--no-index", "--find-links", bundle / "wheels")
+    run(tmp_path, program / "python", "-m", "pip", "install", *offline, "edgewright")
+    assert f"edgewright {__version__}" in run(tmp_path, program / "edgewright", "version").splitlines()
+    said = run(tmp_path, program / "edgewright", "agent", "--check", "--config", bundle / "config.toml")
+    assert said == f"{bundle / 'config.toml'}: device one, gateway 127.0.0.1:8043\n"

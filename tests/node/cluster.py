@@ -26,7 +26,7 @@ from tests.node.images import BUNDLED, SCAFFOLD
 from tests.node.layout import LAN_ADDRESS, LAN_BRIDGE, LAN_PREFIX, NODE, POD_NETWORK, POOL, REGISTRY
 from tests.node.room import CGROUPS, PREFIX
 
-PATIENCE: Final = 120.0
+PATIENCE: Final = 300.0
 _MASQUERADE: Final = f"""\
 table ip ewnode {{
   chain out {{

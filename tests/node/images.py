@@ -30,6 +30,7 @@ from edgewright.devices.simulated.registry import Registry as SimulatedRegistry
 from hack.archives import guarded
 from tests.acceptance.flashjob_stage import checkout, container_tools
 from tests.e2e.registry import RealRegistry
+from tests.harness import builds
 from tests.harness import programs as kubernetes
 from tests.node.layout import APPLICATION, DEVICE, FIRMWARE, SCALE, VERSIONS
 from tests.public_charts.image import CONTAINERFILE
@@ -53,8 +54,16 @@ IMAGES: Final = {
 """What is built besides, by name."""
 _INPUTS: Final = (
     *("src", "images", "requirements", "hack", "charts", "config", "pyproject.toml", "deploy.mk", "tests/node"),
-    *("tests/acceptance/minimart", "tests/public_charts/image.py"),
+    *(
+        "tests/acceptance/minimart",
+        "tests/public_charts/image.py",
+        "web/src",
+        "web/index.html",
+        "web/package-lock.json",
+    ),
 )
+_MADE: Final = ("__pycache__", ".egg-info", "/static/")
+"""What is made from the rest, at the latest when the images are built: another state would be built again."""
 _OUR_OWN: Final = {"images.py", "layout.py"}
 """What of this suite decides what is built."""
 _KEPT: Final = 3
@@ -77,7 +86,7 @@ def fingerprint() -> str:
         top = ROOT / name
         files = sorted(each for each in top.rglob("*") if each.is_file()) if top.is_dir() else [top]
         for file in files:
-            if "__pycache__" in file.parts or ".egg-info" in str(file):
+            if any(each in str(file) for each in _MADE):
                 continue
             if file.parent != Path(__file__).parent or file.name in _OUR_OWN:
                 digest.update(f"{file.relative_to(ROOT)}\0".encode())
@@ -183,9 +192,8 @@ def _digest(host: str, name: str, tag: str) -> str:
 
 
 def _run(command: list[str], environment: Mapping[str, str], *, folder: Path = ROOT, check: bool = True) -> int:
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
-    )
+    variables = builds.environment(environment)
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.returncode

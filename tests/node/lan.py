@@ -21,20 +21,21 @@ from tests.node.cluster import RealCluster, fetched, run
 from tests.node.layout import FIRST_DEVICE, FLEET_ADDRESS, LAN_ADDRESS, LAN_BRIDGE, LAN_PREFIX
 
 ATTESTATION_PORT: Final = 8000
-_SPACE: Final = "devices"
+DEVICES: Final = "devices"
+"""The network namespace of the devices."""
 _MOST: Final = 90
 _EVERY: Final = 0.2
 
 
 def attach_devices() -> None:
     """Makes the namespace of the devices, with all addresses that they may have, and connects it to the bridge."""
-    run("ip", "netns", "add", _SPACE)
-    run("ip", "link", "add", "devices0", "type", "veth", "peer", "name", "eth0", "netns", _SPACE)
+    run("ip", "netns", "add", DEVICES)
+    run("ip", "link", "add", "devices0", "type", "veth", "peer", "name", "eth0", "netns", DEVICES)
     run("ip", "link", "set", "devices0", "master", LAN_BRIDGE, "up")
-    run("ip", "-n", _SPACE, "link", "set", "lo", "up")
-    run("ip", "-n", _SPACE, "link", "set", "eth0", "up")
+    run("ip", "-n", DEVICES, "link", "set", "lo", "up")
+    run("ip", "-n", DEVICES, "link", "set", "eth0", "up")
     for address in (FLEET_ADDRESS, *(str(IPv4Address(FIRST_DEVICE) + number) for number in range(_MOST))):
-        run("ip", "-n", _SPACE, "addr", "add", f"{address}/{LAN_PREFIX}", "dev", "eth0")
+        run("ip", "-n", DEVICES, "addr", "add", f"{address}/{LAN_PREFIX}", "dev", "eth0")
 
 
 class Fleet:
@@ -62,7 +63,7 @@ class Fleet:
             "port": ATTESTATION_PORT,
             "journal": str(self._journal),
         }
-        command = ["/usr/bin/nsenter", f"--net=/run/netns/{_SPACE}", sys.executable, "-m", "tests.node.lan_program"]
+        command = ["/usr/bin/nsenter", f"--net=/run/netns/{DEVICES}", sys.executable, "-m", "tests.node.lan_program"]
         log = cluster.room / f"fleet-{first}.log"
         self.process = Process(
             "fleet", [*command, json.dumps(settings)], log=log, ready=lambda: "ready" in self.process.output()

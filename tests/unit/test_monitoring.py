@@ -20,7 +20,8 @@ from edgewright.controllers.metrics import DECLARED
 from edgewright.gateway.metrics import DECLARED as GATEWAY_DECLARED
 from edgewright.runtime.metrics import Metrics
 
-CONFIG = Path(__file__).resolve().parents[2] / "config/prometheus"
+ROOT = Path(__file__).resolve().parents[2] / "config"
+CONFIG = ROOT / "prometheus"
 WORDS = {
     *("sum", "max", "increase", "rate", "absent", "histogram_quantile", "by", "and", "unless", "le", "time"),
     *("pod", "namespace"),  # labels that Prometheus adds
@@ -98,3 +99,27 @@ def test_the_panels_of_the_dashboard_have_numbers_of_their_own_and_a_name() -> N
     numbers = [panel["id"] for panel in panels()]
     assert len(set(numbers)) == len(numbers)
     assert all(panel["title"] for panel in panels())
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def test_prometheus_reads_the_gateway_whose_metrics_alerts_name() -> None:
+    """Without a monitor for its Pods no such alert would ever fire."""
+    assert [rule for rule in rules() if any(name in rule["expr"] for name, *_ in GATEWAY_DECLARED)]
+    applied = [read(CONFIG / name) for name in read(CONFIG / "kustomization.yaml")["resources"]]
+    (monitor,) = (each["spec"] for each in applied if each["kind"] == "PodMonitor")
+    pod = read(ROOT / "gateway/gateway.yaml")["spec"]["template"]
+    assert monitor["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    (container,) = pod["spec"]["containers"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    assert f"--metrics-port={ports[endpoint['port']]}" in container["args"]
+    policy = read(ROOT / "network-policy/allow-agents.yaml")["spec"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    for_agents, for_prometheus = policy["ingress"]
+    assert [each["port"] for each in for_agents["ports"]] == [ports["agents"]]
+    assert "from" not in for_agents
+    assert [each["port"] for each in for_prometheus["ports"]] == [ports[endpoint["port"]]]
+    assert for_prometheus["from"] == [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}]

@@ -31,6 +31,11 @@ func (worker) Send(_ context.Context, data *pb.Data) (*pb.Response, error) {
 	return &pb.Response{}, nil
 }
 
+func (worker) NotifyEvent(_ context.Context, event *pb.EventNotification) (*pb.EventReceipt, error) {
+	fmt.Printf("{\"event\":%q}\n", event.GetName().String())
+	return &pb.EventReceipt{}, nil
+}
+
 func must[T any](value T, err error) T {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -7,12 +7,21 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
 from edgewright.agent.firewall import Firewall, FirewallError
-from edgewright.agent.manifest import DEVICE_LABEL, BadWorkload, Manifest, Port, grace_of, manifest, secret_owner
+from edgewright.agent.manifest import (
+    DEVICE_LABEL,
+    HASH_LABEL,
+    BadWorkload,
+    Manifest,
+    Port,
+    grace_of,
+    manifest,
+    secret_owner,
+)
 from edgewright.agent.plan import Action, Conflict, Play, Remove, Start, fits, plan
 from edgewright.agent.surroundings import Surroundings
 from edgewright.agent.uploads import workloads_by_name
@@ -79,7 +88,7 @@ class Workloads:
         wanted, bad = self._manifests(configuration)
         pods = await self._podman.pods()
         planned = plan(wanted, pods, device=self._device, keep=bad)
-        waiting = await self._without_images(planned, wanted)
+        waiting = await self._without_images(planned, wanted, pods)
         actions = [each for each in planned if each.name not in waiting]
         doomed = {action.name for action in actions if isinstance(action, Remove)}
         for pod in pods:
@@ -99,8 +108,11 @@ class Workloads:
         self._versions.forget(wanted.keys() | bad)
         return not planned and not bad and opened
 
-    async def _without_images(self, actions: list[Action], wanted: Mapping[str, Manifest]) -> set[str]:
+    async def _without_images(
+        self, actions: list[Action], wanted: Mapping[str, Manifest], pods: Iterable[Pod]
+    ) -> set[str]:
         """The workloads whose new version has no images here yet: until then their old version goes on."""
+        versions = {pod.name: pod.label(HASH_LABEL) for pod in pods}
         waiting = set()
         for name in {each.name for each in actions if isinstance(each, Remove)} & wanted.keys():
             attempts = self._attempts_of(wanted[name])
@@ -114,7 +126,10 @@ class Workloads:
             except ContainersError as error:
                 waiting.add(name)
                 attempts.not_before = self._clock.elapsed() + attempts.backoff.next()
-                self._failed(name, f"the image of its new version cannot be fetched, the old one goes on: {error}")
+                if versions[name] == wanted[name].hash:  # podman made a pod before it found out that it has no image
+                    self._failed(name, f"its image cannot be fetched: {error}")
+                else:
+                    self._failed(name, f"the image of its new version cannot be fetched, the old one goes on: {error}")
         return waiting
 
     async def _fetch(self, wanted: Manifest) -> None:

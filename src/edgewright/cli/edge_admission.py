@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from edgewright.api.edge_protocol import REGISTER
-from edgewright.api.edge_tombstone import DECOMMISSIONED
-from edgewright.api.edgedevice import KEY_ANNOTATION, EdgeDevice
+from edgewright.api.edge_tombstone import DECOMMISSIONED, registered_elsewhere
+from edgewright.api.edgedevice import KEY_ANNOTATION, SIGNED_REQUEST, EdgeDevice
 from edgewright.api.edgedevicesignedrequest import ADMITTED, EdgeDeviceSignedRequest, id_record
 from edgewright.cli import terminal
 from edgewright.cli.cluster import Context, Kubeconfig, Namespace, Place, missing, place
@@ -59,9 +59,14 @@ def approve(
         if device is None:
             return f"Device {name} is approved: it is let in when it asks again."
         # A device that is known registers with its own certificate, or once with any key after this.
+        change: dict[str, Any] = {}
         if KEY_ANNOTATION in device.metadata.annotations:
-            change = {"metadata": {"annotations": {KEY_ANNOTATION: None}}}
-            await client.of(EdgeDevice).patch(device.key, change, resource_version=device.metadata.resource_version)
+            change = {"annotations": {KEY_ANNOTATION: None}}
+        elif registered_elsewhere(device):
+            change = {"labels": {SIGNED_REQUEST: "true"}}
+        if change:
+            version = device.metadata.resource_version
+            await client.of(EdgeDevice).patch(device.key, {"metadata": change}, resource_version=version)
         return f"Device {name} is approved: it may register again with the registration certificate, once."
 
     terminal.say(where.run(work))
@@ -204,7 +209,7 @@ async def _left(client: Client, current: str) -> list[str]:
     return sorted(
         each.metadata.name
         for each in found
-        if each.metadata.annotations.get(KEY_ANNOTATION)
+        if (each.metadata.annotations.get(KEY_ANNOTATION) or registered_elsewhere(each))
         and (each.status.certificate is None or each.status.certificate.issuer != current)
     )
 

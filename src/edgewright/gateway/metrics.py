@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -106,7 +106,7 @@ class Published:
 
     def text(self) -> str:
         """The family in Prometheus' text format."""
-        return f"# HELP {self._name} {self._text}\n# TYPE {self._name} counter\n{self._name} {self._count}.0\n"
+        return _family(self._name, self._text, [f"{self._name} {self._count}.0\n"])
 
 
 class Heartbeats:
@@ -129,7 +129,12 @@ class Heartbeats:
     def text(self) -> str:
         """The family in Prometheus' text format."""
         lines = [f"{self._lines[device]}{count}.0\n" for device, count in self._counts.items()]
-        return "".join((f"# HELP {_HEARTBEATS} Heartbeats.\n# TYPE {_HEARTBEATS} counter\n", *lines))
+        return _family(_HEARTBEATS, "Heartbeats.", lines)
+
+
+def _family(name: str, text: str, lines: Sequence[str]) -> str:
+    """A counter with its lines in Prometheus' text format, without the ending `_total` of the registry."""
+    return "".join((f"# HELP {name} {text}\n# TYPE {name} counter\n", *lines))
 
 
 class _Now(Collector):

@@ -1,7 +1,8 @@
 """How a device comes in: enrolment, approval, and the certificate that it gets for the key that it has proven.
 
 The server calls it for the two directives that a registration certificate allows. A device that is known registers
-again with its own certificate; with the shared one only until it has used a certificate of its own.
+again with its own certificate; with the shared one only until it has used a certificate of its own. Who registered with
+the published operator has one of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from edgewright.api.edge_hardware import HardwareInfo
 from edgewright.api.edge_protocol import REGISTER, EnrolmentInfo, RegistrationInfo
+from edgewright.api.edge_tombstone import registered_elsewhere
 from edgewright.api.edgedevice import (
     FINALIZERS,
     KEY_ANNOTATION,
@@ -113,7 +115,9 @@ class Registration:
             found = await self._create(caller, device, record)
         elif found.deleting:
             raise Refused(404, f"EdgeDevice {found.key} is being deleted")
-        elif caller.is_registration and found.metadata.annotations.get(KEY_ANNOTATION, key) != key:
+        elif caller.is_registration and (
+            registered_elsewhere(found) or found.metadata.annotations.get(KEY_ANNOTATION, key) != key
+        ):
             raise Refused(
                 403,
                 f"device {device} has registered before: it registers again with its own certificate only, or after "

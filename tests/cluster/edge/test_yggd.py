@@ -1,4 +1,4 @@
-"""The published gateway process of Flotta's agents (yggd) against our gateway: it registers, polls, sends heartbeats.
+"""The published gateway process of Flotta's agents (yggd) against our gateway: it registers, is heard, disconnects.
 
 It is built from its published module (hack/yggd); a small worker of ours stands for the published one, which needs
 systemd and podman of its own.
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgewright.api.edgedevice import EdgeDevice
+from edgewright.runtime.errors import NotFound
 from edgewright.runtime.objects import Key
 from hack.kubernetes import build
 from tests.cluster.edge.edge_stage import gateway_program, install, until_listening
@@ -45,7 +46,7 @@ def started(home: Path, log: str, program: Path, *arguments: str) -> subprocess.
         return subprocess.Popen([program, *arguments], cwd=home, stdout=file, stderr=file)
 
 
-async def test_the_published_gateway_process_registers_and_sends_heartbeats(
+async def test_the_published_gateway_process_registers_sends_heartbeats_and_disconnects(
     cluster: ControlPlane, namespace: str, tmp_path: Path, published: tuple[Path, Path]
 ) -> None:
     await asyncio.to_thread(install, cluster)
@@ -99,6 +100,22 @@ async def test_the_published_gateway_process_registers_and_sends_heartbeats(
                 return '"received":"device"' in (home / "worker.log").read_text()
 
             await eventually(configured, what="the configuration was handed to the worker", timeout=240)
+            # The EdgeDevice goes when the process has asked for a configuration once more, and then for commands.
+            await api.delete(found.key)
+
+            async def gone() -> bool:
+                try:
+                    await api.get(found.key)
+                except NotFound:
+                    return True
+                return False
+
+            await eventually(gone, what="the device was told to disconnect", timeout=240)
+
+            def obeyed() -> bool:
+                return '"event":"RECEIVED_DISCONNECT"' in (home / "worker.log").read_text()
+
+            await eventually(obeyed, what=f"the worker is told to end its workloads ({home / 'yggd.log'})", timeout=90)
     finally:
         for process in running:
             process.kill()

@@ -143,7 +143,7 @@ async def test_a_401_to_anything_begins_a_new_registration(tmp_path: Path, what:
         await on.until(lambda: len(on.seen.heartbeats) > heard, "a heartbeat")
 
 
-async def test_a_certificate_is_renewed_before_it_expires(tmp_path: Path) -> None:
+async def test_a_certificate_that_has_expired_registers_again_with_itself(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         on.gateway.lifetime = timedelta(seconds=-1)
         on.start()
@@ -369,3 +369,19 @@ async def test_a_clock_that_jumps_neither_stops_the_agent_nor_changes_its_worklo
             assert on.seen.statuses == {"nginx": "Running"}
         assert on.podman.asked.count("POST play/kube") == 1, "its workload was never started again"
         assert len(on.seen.registrations) <= 3, "a renewal before its time, and no busy loop"
+
+
+async def test_a_certificate_is_renewed_after_two_thirds_of_its_life_and_before_it_expires(tmp_path: Path) -> None:
+    async with stage(tmp_path) as on:
+        on.gateway.serve(ID, configuration(device=ID))
+        clock = JumpingClock()
+        on.start(clock)
+        await on.until(lambda: on.seen.unchanged, "its configuration")
+        for days, presented in ((19, ["register"]), (25, ["register", ID])):  # of 30
+            await on.stop()
+            clock.ahead = timedelta(days=days)
+            on.start(clock)
+            heard, many = len(on.seen.heartbeats), len(presented)
+            await on.until(lambda heard=heard: len(on.seen.heartbeats) > heard + 2, "heartbeats go on")
+            await on.until(lambda many=many: len(on.seen.presented) >= many, "it has registered so often")
+            assert on.seen.presented[:2] == presented

@@ -163,3 +163,13 @@ async def test_an_update_that_cannot_be_read_keeps_the_last_good_version_even_wh
         assert "specification.containers" in on.workloads.rolled_back["web"]
         await on.workloads.apply(configuration())
         assert (on.workloads.rolled_back, on.events.problems, on.podman.pods) == ({}, {}, {})
+
+
+async def test_a_first_version_whose_image_cannot_be_fetched_does_not_speak_of_an_old_one(tmp_path: Path) -> None:
+    async with stage(tmp_path) as on:
+        await on.workloads.apply(configuration(WEB))
+        on.podman.pods["web"]["Containers"] = on.podman.pods["web"]["Containers"][:1]  # podman made the pod, no more
+        on.podman.refuse["pull"] = "authentication required"
+        await on.clock.advance(10)
+        await on.workloads.apply(configuration(WEB))
+        assert on.events.problems["workload web"] == "web: its image cannot be fetched: authentication required"

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from edgewright.api.edgedevice import KEY_ANNOTATION, DeviceCertificate, DeviceWorkload, EdgeDevice, EdgeDeviceStatus
+from edgewright.api.edgedevice import (
+    KEY_ANNOTATION,
+    SIGNED_REQUEST,
+    DeviceCertificate,
+    DeviceWorkload,
+    EdgeDevice,
+    EdgeDeviceStatus,
+)
+from edgewright.api.edgedevice_hardware import Hardware
 from edgewright.api.edgedevicesignedrequest import ADMITTED, EdgeDeviceSignedRequest, EdgeDeviceSignedRequestSpec
 from edgewright.api.edgeheartbeatshard import EdgeHeartbeatShard, EdgeHeartbeatShardSpec, last_heard
 from edgewright.api.edgeworkload import EdgeWorkload, EdgeWorkloadStatus
@@ -161,6 +169,24 @@ def test_a_known_device_is_revoked_approved_for_another_key_and_decommissioned(p
     assert type_(plane, capsys, "edge", "decommission", "one", "--yes").code == 1
     assert type_(plane, capsys, "edge", "revoke", "never").code == 1
     assert ADMITTED not in record(plane, "one").metadata.annotations
+
+
+def test_a_device_of_the_published_operator_is_let_in_again_and_needs_the_authority_that_it_has(
+    plane: Plane, capsys: Capture
+) -> None:
+    async def work(client: Client) -> None:
+        await Certificates(client, GatewaySettings(namespace="default"), SystemClock()).load()
+        metadata = ObjectMeta(name="theirs", namespace="default")
+        await client.of(EdgeDevice).create(EdgeDevice(metadata=metadata))
+        found = await client.of(EdgeDevice).get(Key("default", "theirs"))
+        await client.of(EdgeDevice).write_status(found, EdgeDeviceStatus(hardware=Hardware(hostname="theirs")))
+
+    plane.do(work)
+    refused = type_(plane, capsys, "edge", "rotate", "--finish")
+    assert (refused.code, "such as theirs" in refused.err) == (1, True)
+    assert "may register again" in type_(plane, capsys, "edge", "approve", "theirs").err
+    found = plane.do(lambda client: client.of(EdgeDevice).get(Key("default", "theirs")))
+    assert found.metadata.labels == {SIGNED_REQUEST: "true"}
 
 
 def test_the_authority_is_rotated_and_the_old_one_ends_when_nobody_needs_it(plane: Plane, capsys: Capture) -> None:

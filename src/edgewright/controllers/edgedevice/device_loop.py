@@ -131,9 +131,8 @@ class EdgeDevices:
             return requeue_after(left)
         await self._bury(device)
         kept = [name for name in device.metadata.finalizers if name not in OURS]
-        patch = {"metadata": {"finalizers": kept}}
         try:
-            await self._api.patch(device.key, patch, resource_version=device.metadata.resource_version)
+            await self._api.change(device, {"metadata": {"finalizers": kept}})
         except NotFound:
             return DONE
         _log.info("device deleted", device=str(device.key), told=False)

@@ -7,7 +7,6 @@ refused and decides again. It never decides anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final
 
 from edgewright.api.edge_revisions import workload_of
@@ -17,7 +16,6 @@ from edgewright.controllers.edgeworkload.staging import Change, Create, Decision
 from edgewright.controllers.ledger import Ledger
 from edgewright.runtime import logs
 from edgewright.runtime.cache import Cache
-from edgewright.runtime.errors import NotFound
 from edgewright.runtime.manager import Manager
 from edgewright.runtime.objects import Key
 from edgewright.runtime.patches import merge_diff
@@ -76,8 +74,7 @@ class Revisions:
             await self._delete(revision)
 
     async def _delete(self, revision: EdgeWorkloadRevision) -> None:
-        with suppress(NotFound):
-            await self._api.delete(revision.key, uid=revision.metadata.uid)
+        await self._api.discard(revision)
         self._ledger.deleted(revision)
 
     def _tell(self, workload: EdgeWorkload, action: Change) -> None:

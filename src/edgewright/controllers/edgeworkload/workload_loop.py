@@ -108,8 +108,7 @@ class EdgeWorkloads:
             return
 
     async def _finalizers(self, workload: EdgeWorkload, finalizers: list[str]) -> Any:
-        patch = {"metadata": {"finalizers": finalizers}}
-        return await self._api.patch(workload.key, patch, resource_version=workload.metadata.resource_version)
+        return await self._api.change(workload, {"metadata": {"finalizers": finalizers}})
 
 
 def add_workloads(manager: Manager, clock: Clock) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgewright.api.edge_tombstone import without_device
+from edgewright.api.edge_tombstone import registered_elsewhere, without_device
 from edgewright.api.edgedevice import EdgeDevice
 from edgewright.api.edgedevicesignedrequest import EdgeDeviceSignedRequest
 from edgewright.api.edgeworkload import EdgeWorkload
@@ -23,6 +23,7 @@ from edgewright.controllers.edgedevice.decisions import (
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+REGISTERED = {"type": "Registered", "status": "True", "reason": "CertificateIssued", "message": "it has one"}
 
 
 def device(**given: Any) -> EdgeDevice:
@@ -105,10 +106,28 @@ def test_a_device_that_never_registered_need_not_be_told(
 
 
 def test_a_device_that_has_a_certificate_is_told_though_it_has_not_used_it_yet() -> None:
-    registered = {"type": "Registered", "status": "True", "reason": "CertificateIssued", "message": "it has one"}
-    of = device(metadata={"finalizers": ["device-finalizer"]}, status={"conditions": [registered]})
+    of = device(metadata={"finalizers": ["device-finalizer"]}, status={"conditions": [REGISTERED]})
     assert held_until(of, grace=600) == 600
     assert not without_device(of)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "elsewhere"),
+    [
+        ({}, {"hardware": {"hostname": "h"}}, True),
+        ({}, {}, False),
+        ({"labels": {"edgedeviceSignedRequest": "true"}}, {"hardware": {"hostname": "h"}}, False),
+        ({"annotations": {"edgewright.dev/device-key": "k"}}, {"hardware": {"hostname": "h"}}, False),
+        ({}, {"hardware": {"hostname": "h"}, "conditions": [REGISTERED]}, False),
+    ],
+    ids=["registered", "made by hand", "approved", "heard here", "registered here"],
+)
+def test_a_device_that_the_published_operator_let_in_is_known_by_what_it_left(
+    metadata: dict[str, Any], status: dict[str, Any], elsewhere: bool
+) -> None:
+    of = device(metadata=metadata, status=status)
+    assert registered_elsewhere(of) is elsewhere
+    assert without_device(of) is (not elsewhere and "annotations" not in metadata and "conditions" not in status)
 
 
 @pytest.mark.parametrize(
