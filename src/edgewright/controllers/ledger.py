@@ -31,8 +31,8 @@ class Ledger(Generic[R]):
 
     def get(self, key: Key) -> R | None:
         """The newest state that we know: the one that we wrote, where the cache is behind it."""
-        written = self._written.get(key)
         seen = self.cache.get(key)
+        written = self._written.get(key) if self._written else None
         if written is None:
             if not self._gone or seen is None:
                 return seen
@@ -41,8 +41,9 @@ class Ledger(Generic[R]):
 
     def by(self, index: str, value: Hashable) -> list[R]:
         """What the cache has in an index under that value, as new as we know it, without what is known to be gone."""
-        found = map(self.get, self.cache.keys(index, value))
-        return [obj for obj in found if obj is not None]
+        if not self._written and not self._gone:
+            return self.cache.by(index, value)
+        return [obj for key in self.cache.keys(index, value) if (obj := self.get(key)) is not None]
 
     def wrote(self, obj: R) -> R:
         """Notes what the server answered to a write."""

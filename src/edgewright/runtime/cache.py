@@ -105,15 +105,15 @@ class Cache(Generic[R]):
 
     def by(self, index: str, value: Hashable) -> list[R]:
         """The objects that the named index holds under that value."""
-        return [self._objects[key] for key in self._indexes[index].keys(value)]
+        return [self._objects[key] for key in self._indexes[index].found.get(value, ())]
 
     def keys(self, index: str, value: Hashable) -> list[Key]:
         """The keys of the objects that the named index holds under that value, without looking at them."""
-        return list(self._indexes[index].keys(value))
+        return list(self._indexes[index].found.get(value, ()))
 
     def count(self, index: str, value: Hashable) -> int:
         """How many objects the named index holds under that value, without looking at them."""
-        return len(self._indexes[index].keys(value))
+        return len(self._indexes[index].found.get(value, ()))
 
     async def fetch(self, key: Key) -> R | None:
         """The object as the server has it now: a request, past the cache, which stays as it is."""
@@ -243,20 +243,17 @@ class _Index(Generic[R]):
 
     def __init__(self, values: IndexFunction[R]) -> None:
         self._values = values
-        self._keys: dict[Hashable, dict[Key, None]] = {}  # a dict as an ordered set: iteration is deterministic
-
-    def keys(self, value: Hashable) -> Collection[Key]:
-        return self._keys.get(value, ())
+        self.found: dict[Hashable, dict[Key, None]] = {}  # a dict as an ordered set: iteration is deterministic
 
     def move(self, key: Key, old: R | None, new: R | None) -> None:
         before, after = self._values_of(old), self._values_of(new)
         for value in before - after:
-            keys = self._keys[value]
+            keys = self.found[value]
             del keys[key]
             if not keys:
-                del self._keys[value]
+                del self.found[value]
         for value in after - before:
-            self._keys.setdefault(value, {})[key] = None
+            self.found.setdefault(value, {})[key] = None
 
     def _values_of(self, obj: R | None) -> set[Hashable]:
         if obj is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -18,7 +19,16 @@ import msgspec
 
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.config import Config
-from edgewright.runtime.errors import UNFIT, Conflict, Invalid, KubernetesError, Undecodable, error_for, status_from
+from edgewright.runtime.errors import (
+    UNFIT,
+    Conflict,
+    Invalid,
+    KubernetesError,
+    NotFound,
+    Undecodable,
+    error_for,
+    status_from,
+)
 from edgewright.runtime.fence import Fence
 from edgewright.runtime.objects import Key, Kind, ObjectMeta, RawObject, Resource
 from edgewright.runtime.patches import JsonPatch, MergePatch, conditional, merge_diff
@@ -313,15 +323,19 @@ class Api(Generic[T]):
         # Structs only: a raw object's status holds fields that a struct does not know and must not erase.
         before = getattr(obj, "status", None)
         change = merge_diff({} if before is None else msgspec.to_builtins(before), msgspec.to_builtins(status))
-        if not change:
-            return obj
+        return await self.change(obj, {"status": change}, subresource="status") if change else obj
+
+    async def change(self, obj: T, change: MergePatch, *, subresource: str | None = None) -> T:
+        """Changes an object that was read, unless somebody changed it since."""
         metadata: ObjectMeta = obj.metadata  # type: ignore[attr-defined]
-        return await self.patch(
-            Key(metadata.namespace, metadata.name),
-            {"status": change},
-            resource_version=metadata.resource_version,
-            subresource="status",
-        )
+        key, version = Key(metadata.namespace, metadata.name), metadata.resource_version
+        return await self.patch(key, change, resource_version=version, subresource=subresource)
+
+    async def discard(self, obj: T, *, propagation: Propagation | None = None) -> None:
+        """Asks for the deletion of an object that was read, and of no other of its name; one that is gone is fine."""
+        metadata: ObjectMeta = obj.metadata  # type: ignore[attr-defined]
+        with suppress(NotFound):
+            await self.delete(Key(metadata.namespace, metadata.name), uid=metadata.uid, propagation=propagation)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,6 +25,9 @@ Status: TypeAlias = Literal["True", "False", "Unknown"]
 TRUE: Final = "True"
 FALSE: Final = "False"
 UNKNOWN: Final = "Unknown"
+
+C = TypeVar("C", bound=Condition)
+"""A condition, or one with more fields, as some kinds of Kubernetes have them."""
 
 MAX_TYPE: Final = 316
 MAX_REASON: Final = 1024
@@ -80,7 +83,7 @@ def condition(type_: str, status: Status, reason: str, message: str = "", *, gen
     )
 
 
-def set_condition(conditions: tuple[Condition, ...], new: Condition, *, now: datetime) -> tuple[Condition, ...]:
+def set_condition(conditions: tuple[C, ...], new: C, *, now: datetime) -> tuple[C, ...]:
     """Put `new` in the place of its type; the same tuple comes back when nothing changed, so that nothing is written.
 
     The transition time is `now` when the status changes and stays as it is otherwise; what `new` carries is not used.
@@ -91,7 +94,7 @@ def set_condition(conditions: tuple[Condition, ...], new: Condition, *, now: dat
     if old is None:
         return (*conditions, msgspec.structs.replace(new, last_transition_time=now))
     new = msgspec.structs.replace(new, last_transition_time=_transition_time(old, new.status, now))
-    changed: list[Condition] = []
+    changed: list[C] = []
     for known in conditions:
         if known.type != new.type:
             changed.append(known)
@@ -138,7 +141,7 @@ def standing(outcome: Outcome, *, generation: int) -> tuple[Condition, ...]:
     )
 
 
-def find(conditions: tuple[Condition, ...], type_: str) -> Condition | None:
+def find(conditions: tuple[C, ...], type_: str) -> C | None:
     """The condition of this type, or None."""
     for each in conditions:
         if each.type == type_:
@@ -152,7 +155,7 @@ def is_true(conditions: tuple[Condition, ...], type_: str) -> bool:
     return found is not None and found.status == TRUE
 
 
-def remove(conditions: tuple[Condition, ...], type_: str) -> tuple[Condition, ...]:
+def remove(conditions: tuple[C, ...], type_: str) -> tuple[C, ...]:
     """All but this type; the same tuple when it was not there."""
     if find(conditions, type_) is None:
         return conditions
@@ -171,7 +174,7 @@ def transitions(old: tuple[Condition, ...], new: tuple[Condition, ...]) -> list[
     ]
 
 
-def _checked(new: Condition) -> Condition:
+def _checked(new: C) -> C:
     if len(new.type) > MAX_TYPE or not _TYPE.fullmatch(new.type):
         raise ValueError(f"{new.type!r} is not a type of a condition: it must be a qualified name such as 'Ready'")
     if new.status not in {TRUE, FALSE, UNKNOWN}:

@@ -46,6 +46,13 @@ class EventSource(Struct, frozen=True, kw_only=True):
     component: str = ""
 
 
+class EventSeries(Struct, frozen=True, kw_only=True):
+    """How often it was seen, where an event is in the newer form."""
+
+    count: int = 0
+    last_observed_time: datetime | None = None
+
+
 class Event(Resource, frozen=True, kw_only=True):
     """Something that happened to an object, kept for an hour or so."""
 
@@ -58,6 +65,9 @@ class Event(Resource, frozen=True, kw_only=True):
     count: int = 0
     first_timestamp: datetime | None = None
     last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+    """When it happened, where it is in the newer form; ours are not."""
+    series: EventSeries | None = None
     source: EventSource = EventSource()
     reporting_component: str = ""
 

@@ -131,6 +131,11 @@ class Resource(Struct, frozen=True, gc=False, kw_only=True):
         """Whether somebody asked for its deletion and finalizers still hold it."""
         return self.metadata.deletion_timestamp is not None
 
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The one among its owners that keeps it."""
+        return next((each for each in self.metadata.owner_references if each.controller), None)
+
     def to_raw(self) -> RawObject:
         """The object as the API server takes it, with apiVersion and kind; fields at their default are left out."""
         body: RawObject = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
@@ -138,12 +143,16 @@ class Resource(Struct, frozen=True, gc=False, kw_only=True):
         return body
 
 
-def owner_reference(owner: Resource, *, controller: bool = True) -> OwnerReference:
-    """A reference that makes the garbage collector delete the child after `owner`, without holding `owner` back."""
+def owner_reference(owner: Resource, *, controller: bool = True, blocking: bool = False) -> OwnerReference:
+    """A reference that makes the garbage collector delete the child after `owner`.
+
+    With `blocking` the child holds an owner back that is deleted in the foreground.
+    """
     return OwnerReference(
         api_version=owner.kind.api_version,
         kind=owner.kind.kind,
         name=owner.metadata.name,
         uid=owner.metadata.uid,
         controller=True if controller else None,
+        block_owner_deletion=True if blocking else None,
     )

@@ -41,15 +41,25 @@ async def accept(listening: socket.socket) -> list[tuple[socket.socket, Any]]:
     return taken
 
 
-async def readable(waited_for: socket.socket) -> None:
-    """Waits until something is there to be read or accepted, which stays where it is."""
+async def readable(waited_for: socket.socket | int) -> None:
+    """Waits until something is there to be read or accepted, which stays where it is; or until the end of a pipe."""
     loop, news = asyncio.get_running_loop(), asyncio.Event()
-    descriptor = waited_for.fileno()
+    descriptor = waited_for if isinstance(waited_for, int) else waited_for.fileno()
     loop.add_reader(descriptor, news.set)
     try:
         await news.wait()
     finally:
         loop.remove_reader(descriptor)
+
+
+async def writable(descriptor: int) -> None:
+    """Waits until something can be written."""
+    loop, room = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_writer(descriptor, room.set)
+    try:
+        await room.wait()
+    finally:
+        loop.remove_writer(descriptor)
 
 
 def cut(taken: socket.socket) -> None:

@@ -10,7 +10,7 @@ import pytest
 from edgewright.runtime import errors
 from edgewright.runtime.client import Client, read_metadata
 from edgewright.runtime.config import Config
-from edgewright.runtime.errors import ApiError, Expired, Undecodable
+from edgewright.runtime.errors import ApiError, Expired, NotFound, Undecodable
 from edgewright.runtime.objects import Condition, Key, ObjectMeta, Resource
 from tests.unit.runtime.fakeserver import (
     NESTED,
@@ -116,13 +116,28 @@ X = typed(widget("x", 1, size=3))
             },
         ),
         (
+            lambda c: c.of(Widget).change(X, {"spec": {"size": 4}}, subresource="status"),
+            *("PATCH", path_of("x", "default", "status"), {"fieldManager": "edgewright"}),
+            *("application/merge-patch+json", {"spec": {"size": 4}, "metadata": {"resourceVersion": "1"}}),
+        ),
+        (
+            lambda c: c.of(Widget).discard(typed(widget("x", 1, uid="u")), propagation="Background"),
+            *("DELETE", path_of("x"), {}, "application/json"),
+            {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "preconditions": {"uid": "u"},
+                "propagationPolicy": "Background",
+            },
+        ),
+        (
             lambda c: c.raw(Widget.kind).replace(widget("x", 1)),
             *("PUT", path_of("x"), {"fieldManager": "edgewright"}, "application/json", widget("x", 1)),
         ),
     ],
     ids=[
         *("get", "get status", "create", "create, dry", "apply", "apply status", "merge patch", "json patch", "delete"),
-        *("delete with conditions", "replace"),
+        *("delete with conditions", "change", "discard", "replace"),
     ],
 )
 async def test_what_a_verb_sends(verb: Any, method: str, path: str, query: Any, content: str | None, body: Any) -> None:
@@ -152,6 +167,14 @@ async def test_a_status_that_is_so_already_is_not_written() -> None:
         assert await client.of(Widget).write_status(before, WidgetStatus(seen=1)) is before
 
     assert await sent(verb) == []
+
+
+async def test_what_is_gone_already_is_discarded_all_the_same() -> None:
+    async with fake_server() as server, Client(server.config) as client:
+        server.on(f"DELETE {path_of('x')}", refusal(404, "NotFound"))
+        await client.of(Widget).discard(X)
+        with pytest.raises(NotFound):
+            await client.of(Widget).delete(key("x"))
 
 
 async def test_any_path_can_be_read() -> None:

@@ -73,3 +73,13 @@ def test_an_owner_reference_names_the_owner_and_does_not_hold_it_back(controller
     assert owner_reference(typed(widget("x", 1, uid="u")), controller=controller) == OwnerReference(
         api_version="example.dev/v1", kind="Widget", name="x", uid="u", controller=True if controller else None
     )
+
+
+def test_an_owner_can_be_held_back_by_what_it_controls() -> None:
+    owner = typed(widget("x", 1, uid="u"))
+    held = owner_reference(owner, blocking=True)
+    assert held.block_owner_deletion
+    child = widget("y", 2)
+    assert typed(child).controller is None
+    child["metadata"]["ownerReferences"] = [owner_reference(owner, controller=False).to_raw(), held.to_raw()]
+    assert typed(child).controller == held

@@ -56,18 +56,21 @@ class Claims:
         """Every claim on every Device, or those of one job."""
         ledger = self._context.devices
         held: dict[str, Held] = {}
+        specs: dict[str, FlashJobSpec] = {}  # a job may have hundreds of claims
         for key in (*ledger.cache.keys(BY_CLAIM, job_uid), *(each.key for each in ledger.pending)):
             device = ledger.get(key)
             claim = device.status.claim if device is not None else None
             if device is not None and claim is not None and job_uid in (ANY_JOB, claim.job.uid):
-                held[key.name] = Held(key.name, claim, self._endpoint(device, claim))
+                uid = claim.job.uid
+                if uid not in specs:
+                    specs[uid] = self._spec(claim.job)
+                held[key.name] = Held(key.name, claim, normalize_endpoint(endpoint_of(specs[uid], device)))
         return list(held.values())
 
-    def _endpoint(self, device: Device, claim: Claim) -> str:
-        """Where the device is being flashed, in one spelling."""
-        job = self._context.jobs.get(Key(claim.job.namespace, claim.job.name))
-        spec = job.spec if job is not None and job.metadata.uid == claim.job.uid else FlashJobSpec()
-        return normalize_endpoint(endpoint_of(spec, device))
+    def _spec(self, reference: JobReference) -> FlashJobSpec:
+        """What a job says of where its device is; nothing where it is gone."""
+        job = self._context.jobs.get(Key(reference.namespace, reference.name))
+        return job.spec if job is not None and job.metadata.uid == reference.uid else FlashJobSpec()
 
     async def write(
         self, job: FlashJob, wishes: Iterable[Wish], standings: Iterable[DeviceStanding], *, now: datetime
@@ -219,7 +222,7 @@ def wishes_of(job: FlashJob, standings: Iterable[DeviceStanding], starts: Starts
             limit=limit,
             rollout=owner.uid if owner is not None else "",
             groups=groups_of(rollout, device) if rollout is not None else (),
-            barred=starts.barred(job, device) if starts is not None else None,
+            barred=starts.barred(job, device, owner) if starts is not None else None,
         )
         for devices in (claimed, new, set_aside)
         for name, device in devices.items()

@@ -36,6 +36,8 @@ ANY_JOB: Final = ""
 BY_RECORD: Final = "by-record"
 BY_CERTIFICATE: Final = "by-certificate"
 BY_ENDPOINT: Final = "by-endpoint"
+RESTRICTED: Final = "restricted"
+"""The Devices that not every namespace may flash."""
 BY_DEVICE: Final = "by-device"
 BY_JOB: Final = "by-job"
 BY_UUID: Final = "by-uuid"
@@ -88,6 +90,7 @@ class Context:
         devices.add_index(BY_RECORD, lambda device: (record.job.uid for record in device.status.records))
         devices.add_index(BY_CERTIFICATE, lambda device: filter(None, (device.status.certificate,)))
         devices.add_index(BY_ENDPOINT, lambda device: filter(None, (normalize_endpoint(device.spec.endpoint),)))
+        devices.add_index(RESTRICTED, lambda device: (True,) if device.spec.allowed_namespaces else ())
         devices.add_index(BY_ROLLOUT, _claimed_for)
         devices.add_index(BY_LABEL, lambda device: device.metadata.labels.items())
         devices.add_index(BY_TROUBLE, lambda device: device.metadata.labels.items() if in_trouble(device) else ())
@@ -136,6 +139,11 @@ class Context:
     def device(self, name: str) -> Device | None:
         """A Device by its name, as new as we know it."""
         return self.devices.get(Key("", name))
+
+    @property
+    def restricted(self) -> bool:
+        """Whether there is a Device that not every namespace may flash: mostly there is none, and nobody has to ask."""
+        return self.devices.cache.count(RESTRICTED, True) > 0
 
     def at(self, endpoint: str) -> Sequence[Device]:
         """The Devices at an address, however it is written."""

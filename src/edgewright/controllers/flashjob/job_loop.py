@@ -21,7 +21,15 @@ from edgewright.controllers.flashjob.context import Context, by_device, of_job
 from edgewright.controllers.flashjob.events import tell_lost, telling
 from edgewright.controllers.flashjob.names import device_name, state_of
 from edgewright.controllers.flashjob.predecessor import Estate, Meant, Predecessor
-from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, standing_of, survey, waits_of
+from edgewright.controllers.flashjob.progress import (
+    DeviceStanding,
+    JobSnapshot,
+    Need,
+    Survey,
+    standing_of,
+    survey,
+    waits_of,
+)
 from edgewright.controllers.flashjob.reasons import WARNINGS, Reason
 from edgewright.controllers.flashjob.secrets import Secrets
 from edgewright.controllers.flashjob.starts import Starts
@@ -72,6 +80,8 @@ class _Memory:
     """When the last pass that went well began."""
     wrote: float | None = None
     """When the status was last written."""
+    survey: Survey = field(default_factory=Survey)
+    """Where its devices stood in the last pass."""
 
 
 @dataclass
@@ -150,7 +160,7 @@ class Jobs:
         if meant.annotations:
             job = await self._patch(job, {"annotations": dict(meant.annotations)})
         snapshot = self._look_around(job, memory, meant)
-        this = _Pass(job, snapshot, survey(job, snapshot))
+        this = _Pass(job, snapshot, survey(job, snapshot, memory.survey))
         if found:
             this.hold = Hold(reason=found[0].reason, message=in_a_sentence(found), refused=True, accepted=False)
             this.waits = dict.fromkeys(_wishing(this.standings), Wait.SPEC)

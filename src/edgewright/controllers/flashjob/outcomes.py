@@ -68,7 +68,7 @@ def attempt_of(obj: Resource) -> int:
 def claim_of(pod: Pod) -> Claim:
     """The claim for which a Pod of ours was made, from its marks."""
     metadata = pod.metadata
-    owner = next((each.name for each in metadata.owner_references if each.controller), "")
+    owner = pod.controller.name if pod.controller else ""
     return Claim(
         job=JobReference(namespace=metadata.namespace, name=owner, uid=metadata.labels.get(Mark.JOB_UID, "")),
         uuid=pod.variable(Variable.UUID),

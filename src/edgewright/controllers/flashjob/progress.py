@@ -1,8 +1,8 @@
 """Where each device of a job stands, read from the Devices and from what is there to flash them.
 
 The loop over FlashJobs creates one survey a pass: it tells what could start (for `admission`) and what is to be shown
-(for `status`). Nothing is remembered from pass to pass, so a wiped status changes nothing. Pure, and quick enough for
-5,000 devices several times a second.
+(for `status`). Nothing of it is read from the status, so a wiped one changes nothing; what a `Survey` remembers from
+pass to pass only spares work. No I/O and no clock, and quick enough for 5,000 devices several times a second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from edgewright.api.device import MAX_NAMESPACE_RECORDS, MAX_RECORDS, Claim, Device, DeviceStatus, FlashRecord
 from edgewright.api.endpoint import endpoint_problem
 from edgewright.api.flash_pod import Outcome
-from edgewright.api.flashjob import DeviceState, Exposure, FlashJob
+from edgewright.api.flashjob import DeviceState, Exposure, FlashJob, FlashJobSpec
 from edgewright.api.pod import Pod
 from edgewright.api.service import Service
 from edgewright.controllers.flashjob.admission import flashed_by
@@ -96,11 +96,54 @@ class Waits:
     oldest: datetime | None = None
 
 
-def survey(job: FlashJob, snapshot: JobSnapshot) -> list[DeviceStanding]:
-    """Where each entry of spec.uuid stands, in the order of the spec."""
+def survey(job: FlashJob, snapshot: JobSnapshot, before: Survey | None = None) -> list[DeviceStanding]:
+    """Where each entry of spec.uuid stands, in the order of the spec; `before` spares what is as it was."""
     state = state_of(job.spec)
     devices = snapshot.devices
-    return [standing_of(job, uuid, devices.get(uuid), snapshot, state=state) for uuid in job.spec.uuids]
+    if before is None or snapshot.traces is not no_traces:
+        return [standing_of(job, uuid, devices.get(uuid), snapshot, state=state) for uuid in job.spec.uuids]
+    return before.again(job, snapshot, state=state)
+
+
+class Survey:
+    """The survey before of one job: most of its devices stand as they did, and are not looked at once more.
+
+    A device stands as it did where it has the same Device, Pod and Service (the very same: they never change in place)
+    and waits for no moment. It is forgotten without harm.
+    """
+
+    def __init__(self) -> None:
+        self._job: tuple[str, str, FlashJobSpec] | None = None
+        self._known: dict[str, tuple[Device, Pod | None, Service | None, DeviceStanding]] = {}
+
+    def again(self, job: FlashJob, snapshot: JobSnapshot, *, state: str) -> list[DeviceStanding]:
+        """The standings of now; they are kept for the next time."""
+        of = (job.metadata.namespace, job.metadata.uid, job.spec)
+        if self._job != of:
+            self._job, self._known = of, {}
+        standings = []
+        known, devices, pods, services = self._known, snapshot.devices, snapshot.pods, snapshot.services
+        for uuid in job.spec.uuids:
+            device = devices.get(uuid)
+            name = "" if device is None else device.metadata.name
+            pod, service = pods.get(name), services.get(name)
+            last = known.get(uuid)
+            if last is not None and last[0] is device and last[1] is pod and last[2] is service:
+                standings.append(last[3])
+                continue
+            standing = standing_of(job, uuid, device, snapshot, state=state)
+            standings.append(standing)
+            if device is not None and _stays(device):
+                known[uuid] = device, pod, service, standing
+            else:
+                known.pop(uuid, None)
+        return standings
+
+
+def _stays(device: Device) -> bool:
+    """Whether where a device stands depends on nothing that may change without it: a moment, or a job that goes."""
+    status = device.status
+    return (status.claim is None or status.claim.not_before is None) and len(status.records) < MAX_NAMESPACE_RECORDS
 
 
 def waits_of(standings: Iterable[DeviceStanding], waits: Mapping[str, Wait], *, since: datetime) -> Waits:

@@ -69,14 +69,14 @@ class Starts:
         rollout = self.rollout(job)
         return None if rollout is None else open_until(rollout.spec.windows, now)
 
-    def barred(self, job: FlashJob, device: Device) -> Refusal | None:
-        """Why a job may not have a device at all, as things are."""
+    def barred(self, job: FlashJob, device: Device, owner: Owner | None) -> Refusal | None:
+        """Why a job may not have a device at all, as things are; `owner` is the rollout that the job belongs to."""
         refusal = self.not_allowed(job, device)
         if refusal is not None:
             return refusal
         if self._context.rests(job.metadata.uid, device.metadata.name):
             return Wait.POD, "it could not go on, and gave the device back: it goes on when others had their turn"
-        if owner_of(job) is not None and device.status.quarantined:
+        if owner is not None and device.status.quarantined:
             return Wait.QUARANTINE, (
                 f"it is quarantined after {device.status.failures} failed flashes: look at it, then run edgewright"
                 f" devices release {device.metadata.name}"
@@ -88,13 +88,16 @@ class Starts:
         namespace = job.metadata.namespace
         if not device.spec.allows(namespace):
             name = device.metadata.name
-        elif not all(each.spec.allows(namespace) for each in self._context.at(endpoint_of(job.spec, device))):
+        elif self._context.restricted and self._forbidden_at(endpoint_of(job.spec, device), namespace):
             name = "at its address"
         else:
             return None
         return Wait.NAMESPACE, (
             f"Device {name} may not be flashed by jobs of namespace {namespace}: see its spec.allowedNamespaces"
         )
+
+    def _forbidden_at(self, endpoint: str, namespace: str) -> bool:
+        return not all(each.spec.allows(namespace) for each in self._context.at(endpoint))
 
     def limits_of(
         self, job: FlashJob, wishes: Iterable[Wish], claims: Sequence[Held], now: datetime

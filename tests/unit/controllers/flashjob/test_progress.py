@@ -23,7 +23,7 @@ from edgewright.api.pod import ContainerState, ContainerStatus, ContainerWaiting
 from edgewright.api.service import LoadBalancerIngress, LoadBalancerStatus, Service, ServiceStatus
 from edgewright.controllers.flashjob.names import state_of
 from edgewright.controllers.flashjob.predecessor import Trace
-from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, survey
+from edgewright.controllers.flashjob.progress import DeviceStanding, JobSnapshot, Need, Survey, survey
 from edgewright.runtime.objects import Condition, ObjectMeta
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -287,3 +287,46 @@ def test_the_address_in_the_job_counts_more_than_that_of_the_device() -> None:
 
 def test_a_device_on_this_machine_is_flashed_where_devices_may_be_there() -> None:
     assert standing(device(endpoint="127.32.0.1"), local=True).need is Need.START
+
+
+RETRY = device(claim=claim(not_before=NOW + timedelta(minutes=1)))
+FULL = device(records=many("default"))
+SCENES: tuple[dict[str, Any], ...] = (
+    {},
+    {"now": NOW + timedelta(days=1)},
+    {"devices": {"one": device()}},
+    {"devices": {"one": device(claim=claim(THEIRS))}},
+    {"devices": {"one": device()}, "pods": {"dev": pod("Running")}},
+    {"devices": {"one": device()}, "traces": lambda uuid, device: Trace(busy="so")},
+    {"devices": {"one": CLAIMED}},
+    {"devices": {"one": CLAIMED}, "services": {"dev": service()}},
+    {"devices": {"one": CLAIMED}, "services": {"dev": service("198.18.0.1")}},
+    {"devices": {"one": CLAIMED}, "services": {"dev": service("198.18.0.1")}, "pods": {"dev": pod("Running")}},
+    {"devices": {"one": CLAIMED}, "services": {"dev": service("198.18.0.1")}, "pods": {"dev": pod("Succeeded")}},
+    {"devices": {"one": RETRY}},
+    {"devices": {"one": RETRY}, "now": NOW + timedelta(minutes=2)},
+    {"devices": {"one": device(records=(record(),))}},
+    {"devices": {"one": FULL}},
+    {"devices": {"one": FULL}, "living": lambda _: False},
+)
+
+
+@pytest.mark.parametrize("before", SCENES)
+@pytest.mark.parametrize("after", SCENES)
+def test_a_survey_that_knows_the_one_before_says_the_same_as_one_that_does_not(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    first, second = (JobSnapshot(**{"devices": {}, "observed": NOW, "now": NOW, **each}) for each in (before, after))
+    for asked in (job(), job(version="2"), job(force=True)):
+        known = Survey()
+        survey(job(), first, known)
+        assert survey(asked, second, known) == survey(asked, second)
+        assert survey(job(), first, known) == survey(job(), first)
+
+
+def test_a_device_that_stands_as_it_did_is_not_looked_at_once_more() -> None:
+    known = Survey()
+    snapshot = JobSnapshot(devices={"one": CLAIMED}, observed=NOW, now=NOW)
+    (before,) = survey(job(), snapshot, known)
+    (after,) = survey(job(), snapshot, known)
+    assert after is before
