@@ -16,6 +16,18 @@ from tests.documents import ROOT
 AXE: Final = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE: Final = 120_000
 """Milliseconds: a limit only ends what failed."""
+FORM: Final = {
+    "name": "Name",
+    "namespace": "Namespace",
+    "types": "Device types, by commas (empty: all)",
+    "labels": "Labels, such as site=north (empty: all)",
+    "firmware": "Firmware (image reference)",
+    "version": "Version that the devices must report",
+    "canary": "Canary: how many devices first",
+    "soak": "Soak seconds after the canary",
+    "stop": "Pause once so many devices have failed",
+}
+"""The fields of a new rollout, and what stands at each."""
 # Colours that are still changing are nobody's choice.
 SETTLED: Final = """async () => Promise.allSettled(document.getAnimations()
   .filter((each) => each.effect.getTiming().iterations !== Infinity).map((each) => each.finished))"""
@@ -84,6 +96,22 @@ def show_rollout(page: Page, name: str) -> None:
     page.get_by_label("Namespace (empty: all)").fill("default")
     page.keyboard.press("Enter")
     page.get_by_role("link", name=name, exact=True).click()
+
+
+def write_rollout(page: Page, **fields: str) -> None:
+    """Fills the form of a new rollout in, step by step, and opens its review; a step is shown by its button."""
+    steps = {
+        "1. Who": ("namespace", "types", "labels"),
+        "2. What": ("name", "firmware", "version"),
+        "3. How": ("canary", "soak"),
+        "4. When it goes wrong": ("stop",),
+    }
+    for step, inside in steps.items():
+        page.get_by_role("button", name=re.compile(f"{re.escape(step)}$")).click()  # before it: whether it is wrong
+        for name in inside:
+            if name in fields:
+                page.get_by_label(FORM[name], exact=True).fill(fields[name])
+    press(page, "5. Review")
 
 
 def check_accessibility(page: Page) -> None:

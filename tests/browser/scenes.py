@@ -132,9 +132,9 @@ def discovered(place: Place) -> list[str] | None:
     return [by_uuid[each] for each in uuids] if len(by_uuid) == COUNT else None
 
 
-def token(server: ApiServer, role: str) -> str:
-    """A token of a role: in the namespace `default`, an administrator's everywhere."""
-    where = ["--all-namespaces"] if role == "admin" else []
+def token(server: ApiServer, role: str, *, namespace: str = "default") -> str:
+    """A token of a role: in one namespace, an administrator's everywhere."""
+    where = ["-n", namespace, *(["--all-namespaces"] if role == "admin" else [])]
     command = [str(PROGRAM), "token", f"the-{role}", "--role", role, "--kubeconfig", str(server.kubeconfig), *where]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
     return done.stdout.strip()

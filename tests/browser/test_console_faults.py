@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from tests.browser.console_page import button, check_accessibility, opened, show_rollout, sign_in
 from tests.browser.scenes import BROKEN, NEXT, Scene
@@ -25,6 +25,11 @@ def rows(page: Page) -> list[str]:
     """The names in the list of rollouts."""
     cells = page.get_by_role("grid", name="Rollouts").get_by_role("row").locator("td:first-child")
     return [str(each) for each in cells.all_inner_texts()]
+
+
+def stale(page: Page) -> Locator:
+    """What says that a page is not live; the same words are read out to who does not see it."""
+    return page.locator(".pf-v6-c-alert__title", has_text=STALE)
 
 
 def show_rollouts(page: Page) -> None:
@@ -82,17 +87,17 @@ def test_a_stream_that_is_cut_goes_on_where_it_was_and_says_so(browser: Browser,
             page.on("request", noted)
             proxy.refuse()
             proxy.cut()
-            expect(page.get_by_text(STALE)).to_be_visible()
-            since = page.get_by_text(STALE).inner_text()
+            expect(stale(page)).to_be_visible()
+            since = stale(page).inner_text()
             # What was there stays, greyed.
             expect(page.locator(".ew-stale").get_by_role("link", name="before-the-cut", exact=True)).to_be_visible()
             check_accessibility(page)
             scene.rollout("during-the-cut", paused=True)
             assert "during-the-cut" not in rows(page)
-            assert page.get_by_text(STALE).inner_text() == since
+            assert stale(page).inner_text() == since
             proxy.accept()
             expect(page.get_by_role("link", name="during-the-cut", exact=True)).to_be_visible()
-            expect(page.get_by_text(STALE)).to_have_count(0)
+            expect(stale(page)).to_have_count(0)
             expect(page.locator(".ew-stale")).to_have_count(0)
             # It asked for what came after the last that it had seen, and not for everything again.
             assert resumed
@@ -147,7 +152,7 @@ def test_a_console_that_is_killed_is_missed_and_found_again(browser: Browser, sc
             dialog.get_by_role("button", name="Abort").dblclick()
             expect(dialog).to_have_count(0)
             expect(heading).to_contain_text("Aborted")
-            expect(page.get_by_text(STALE)).to_have_count(0)
+            expect(stale(page)).to_have_count(0)
         assert requested(scene, "doomed", "AbortRequested") == 1
 
 

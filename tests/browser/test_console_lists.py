@@ -6,6 +6,7 @@ On an embedded API server on which nothing acts, with the shared cache.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,10 +16,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.acceptance import console_stage as stage
 from tests.acceptance.console_stage import ConsoleProcess
 from tests.browser.chromium import pages
-from tests.browser.console_page import PATIENCE, check_accessibility, go, opened, sign_in
-from tests.browser.prefix_proxy import PREFIX, under_a_path
+from tests.browser.console_page import PATIENCE, button, check_accessibility, field, go, opened, sign_in
 from tests.browser.scenes import token
 from tests.harness import LocalPlane
+from tests.harness.prefix_proxy import PREFIX, under_a_path
 
 GROUP = "edgewright.dev/v1alpha1"
 DEVICES = f"/apis/{GROUP}/devices"
@@ -146,6 +147,45 @@ def test_a_device_shows_its_log_in_every_state(
     check_accessibility(page)
 
 
+def test_a_device_in_quarantine_says_why_and_how_it_is_released_and_what_it_can_go_back_to(
+    page: Page, plane: LocalPlane, console: ConsoleProcess, tokens: dict[str, str]
+) -> None:
+    kind = {"apiVersion": GROUP, "kind": "Device"}
+    plane.request("POST", DEVICES, {**kind, "metadata": {"name": "shy"}, "spec": {"type": "esp32"}})
+    why = {"type": "Quarantined", "status": "True", "reason": "KeepsFailing", "message": "3 jobs in a row have failed"}
+    before = {"reference": "registry.example/thermo:1", "digest": "sha256:a", "version": "1"}
+    tell(
+        plane,
+        "shy",
+        conditions=[{**why, "lastTransitionTime": "2026-11-02T12:00:00Z"}],
+        failures=3,
+        previousFirmware=before,
+    )
+    sign_in(page, console.url, tokens["admin"], path="/devices/shy")
+    expect(page.get_by_text("In quarantine: 3 jobs in a row have failed.")).to_be_visible()
+    check_accessibility(page)
+    button(page, "Release").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Copy as edgewright, kubectl, curl", exact=True).click()
+    expect(dialog.locator("[data-command=edgewright]")).to_have_text("edgewright devices release shy")
+    # The command that is shown, run as it is, ends it.
+    command = dialog.locator("[data-command=kubectl]").inner_text()
+    plane.kubectl(*shlex.split(command)[1:])
+    expect(page.get_by_text("In quarantine")).to_have_count(0)
+    page.get_by_role("link", name="Go back to 1").click()
+    expect(field(page, "spec/firmware")).to_have_value("registry.example/thermo:1")
+    expect(field(page, "spec/version")).to_have_value("1")
+    expect(field(page, "spec/uuid/0")).to_have_value("shy")
+    sign_in(page, console.url, tokens["viewer"], path="/devices/shy")
+    for name in ("Flash", "Go back to 1"):
+        expect(button(page, name)).to_have_attribute("aria-disabled", "true")
+        button(page, name).focus()
+        expect(page.get_by_role("tooltip")).to_contain_text("the-viewer may not create flashjobs in default")
+        button(page, name).blur()
+        expect(page.get_by_role("tooltip")).to_have_count(0)
+    check_accessibility(page)
+
+
 def test_nothing_moves_for_who_wants_less_motion(page: Page, console: ConsoleProcess, tokens: dict[str, str]) -> None:
     sign_in(page, console.url, tokens["viewer"])
     assert page.evaluate(MOVES)
@@ -155,7 +195,7 @@ def test_nothing_moves_for_who_wants_less_motion(page: Page, console: ConsolePro
 
 
 def test_the_page_is_served_under_a_path(browser: Browser, console: ConsoleProcess, tokens: dict[str, str]) -> None:
-    with under_a_path(console.url) as url, pages(browser) as page:
+    with under_a_path(lambda: console.url) as url, pages(browser) as page:
         page.set_default_timeout(PATIENCE)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))

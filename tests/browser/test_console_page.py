@@ -13,7 +13,15 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.console_stage import ConsoleProcess
-from tests.browser.console_page import check_accessibility, check_accessibility_once, go, opened, take_picture
+from tests.browser.console_page import (
+    check_accessibility,
+    check_accessibility_once,
+    go,
+    opened,
+    press,
+    take_picture,
+    write_rollout,
+)
 
 FIRMWARE = """async (name) =>
   (await (await fetch(`/api/v1/namespaces/default/rollouts/${name}`)).json()).spec.firmware"""
@@ -88,17 +96,14 @@ def test_a_recall_says_what_it_can_take_back_before_it_does_anything(page: Page)
 def test_a_bad_rollout_is_refused_with_its_field_before_anything_is_created(page: Page) -> None:
     go(page, "Rollouts")
     page.get_by_role("link", name="Create rollout").click()
-    for label, value in {
-        "Name": "Not A Name",
-        "Firmware (image reference)": "registry.example/thermo:9",
-        "Version that the devices must report": "9",
-    }.items():
-        page.get_by_label(label, exact=True).fill(value)
     check_accessibility(page)
-    page.get_by_role("button", name="Plan").click()
+    write_rollout(page, name="Not A Name", firmware="registry.example/thermo:9", version="9")
     expect(page.get_by_text("metadata/name")).to_be_visible()
+    # The step of that field is shown, and the field has the focus.
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    check_accessibility(page)
     page.get_by_label("Name", exact=True).fill("next")
-    page.get_by_role("button", name="Plan").click()
+    press(page, "5. Review")
     plan = page.get_by_role("region", name="Plan")
     expect(plan).to_contain_text("12 devices are meant")
     expect(plan.get_by_role("listitem").first).to_contain_text("canary: 1")
@@ -109,16 +114,7 @@ def test_a_rollout_is_created_from_its_plan_stopped_by_its_canary_and_recalled(p
     firmware = page.evaluate(FIRMWARE, BAD)
     go(page, "Rollouts")
     page.get_by_role("link", name="Create rollout").click()
-    for label, value in {
-        "Name": "again",
-        "Firmware (image reference)": firmware,
-        "Version that the devices must report": "0.3.0",
-        "Labels, such as site=north (empty: all)": "ring=canary",
-        "Canary: how many devices first": "2",
-        "Soak seconds after the canary": "45",
-    }.items():
-        page.get_by_label(label, exact=True).fill(value)
-    page.get_by_role("button", name="Plan").click()
+    write_rollout(page, name="again", firmware=firmware, version="0.3.0", labels="ring=canary", canary="2", soak="45")
     expect(page.get_by_role("region", name="Plan")).to_contain_text("2 devices are meant")
     page.get_by_role("button", name="Create", exact=True).click()
     heading = page.get_by_role("heading", level=1)

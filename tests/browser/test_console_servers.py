@@ -27,6 +27,7 @@ from tests.browser.console_page import (
     show_rollout,
     sign_in,
     take_picture,
+    write_rollout,
 )
 from tests.browser.scenes import BROKEN, COUNT, FIRST, NEXT, Scene
 from tests.harness import wait_until
@@ -96,16 +97,8 @@ def test_a_rollout_is_planned_stopped_by_its_canary_and_recalled(scene: Scene, p
     sign_in(page, scene.console.url, scene.tokens["admin"])
     go(page, "Rollouts")
     page.get_by_role("link", name="Create rollout").click()
-    for label, value in {
-        "Name": "spring",
-        "Firmware (image reference)": scene.firmware(NEXT),
-        "Version that the devices must report": NEXT,
-        "Labels, such as site=north (empty: all)": "ring=canary",
-        "Canary: how many devices first": "2",
-        "Soak seconds after the canary": "0",
-    }.items():
-        page.get_by_label(label, exact=True).fill(value)
-    press(page, "Plan")
+    what = {"firmware": scene.firmware(NEXT), "version": NEXT}
+    write_rollout(page, name="spring", labels="ring=canary", canary="2", soak="0", **what)
     plan = page.get_by_role("region", name="Plan", exact=True)
     expect(plan).to_contain_text("2 devices are meant")
     expect(plan).to_contain_text("canary: 2")

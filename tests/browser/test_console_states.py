@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +27,12 @@ MANY = 510
 FOCUSED = """() => { const it = document.activeElement;
   return it === null ? '' : (it.getAttribute('aria-label') || it.textContent || it.id).trim(); }"""
 MANY_TABS = 80
+HEARD = """() => {
+  const region = document.querySelector('[aria-live=polite].ew-heard');
+  window.heard = [];
+  new MutationObserver(() => window.heard.push([performance.now(), region.textContent]))
+    .observe(region, { characterData: true, childList: true, subtree: true });
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +158,27 @@ def test_an_address_with_filters_means_the_same_to_somebody_else(
     other.close()
 
 
+def test_what_changes_is_read_out_at_most_once_in_five_seconds(page: Page, plane: LocalPlane) -> None:
+    add_rollout(plane, "heard")
+    path = f"{ROLLOUTS.format('default')}/heard"
+    go(page, "Rollouts")
+    page.get_by_role("link", name="heard", exact=True).click()
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_contain_text("Pending")
+    page.evaluate(HEARD)
+    for number in range(1, 10):
+        status = {"phase": "Progressing" if number < 9 else "Completed", "progress": f"{number}/9"}
+        plane.request("PATCH", f"{path}/status", {"status": status}, content_type="application/merge-patch+json")
+        expect(page.locator(".ew-heard")).to_have_count(1)
+    expect(heading).to_contain_text("Completed")
+    expect(page.locator(".ew-heard")).to_have_text("heard: Completed, 9/9.")
+    heard = page.evaluate("window.heard")
+    times = [time for time, _ in heard]
+    assert all(later - earlier >= 4900 for earlier, later in pairwise(times)), heard
+    check_accessibility(page)
+    plane.request("DELETE", path)
+
+
 def test_who_may_see_nothing_is_told_which_right_is_missing(page: Page, plane: LocalPlane, proxy: Proxy) -> None:
     plane.kubectl("create", "serviceaccount", "nobody")
     nobody = plane.kubectl("create", "token", "nobody").stdout.strip()
@@ -190,7 +218,7 @@ def test_a_console_out_of_reach_is_said_and_found_again(page: Page, proxy: Proxy
     proxy.cut()
     try:
         # What was there is stale, what was not cannot be had.
-        expect(page.get_by_text(re.compile("Not live since"))).to_be_visible()
+        expect(page.locator(".pf-v6-c-alert__title", has_text="Not live since")).to_be_visible()
         check_accessibility(page)
         go(page, "Jobs")
         expect(page.get_by_text("The console cannot be reached").first).to_be_visible()

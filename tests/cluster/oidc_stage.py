@@ -32,6 +32,7 @@ from edgewright.console.oidc import CALLBACK
 from hack.web import node_folder
 from tests.documents import ROOT
 from tests.harness.certificates import Authority
+from tests.harness.prefix_proxy import PREFIX
 from tests.harness.processes import PortTakenError, Process, free_port
 
 HERE = Path(__file__).with_name("oidc_provider")
@@ -130,8 +131,8 @@ def _described(folder: Path, code: Path, certificate: Path, key: Path) -> Provid
     # Of a native client's address on loopback the port does not count (RFC 8252): the console may take any.
     client = {
         "application_type": "native",
-        "redirect_uris": [f"http://127.0.0.1{CALLBACK}"],
-        "post_logout_redirect_uris": ["http://127.0.0.1/"],
+        "redirect_uris": [f"http://127.0.0.1{path}{CALLBACK}" for path in ("", PREFIX)],
+        "post_logout_redirect_uris": [f"http://127.0.0.1{path}/" for path in ("", PREFIX)],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
     }
@@ -261,7 +262,7 @@ class Browser:
     async def sign_in(self, user: str) -> None:
         """The whole way."""
         answer = await self.come_back(await self.to_provider(user))
-        assert (answer.status, answer.headers["Location"]) == (303, "/"), answer.text
+        assert (answer.status, answer.place) == (303, f"{self.console}/"), answer.text
 
     async def sign_out_there(self, address: str) -> str:
         """Confirms at the provider that its session ends: where that sends the browser back to."""

@@ -253,6 +253,18 @@ async def test_no_answer_is_a_server_error_or_one_that_the_document_does_not_tel
     assert run.good > 0.6, run.answers  # of what is refused at once, little is learnt
 
 
+async def test_the_document_is_one_by_the_published_schema_of_openapi(api_server: ApiServer, token: str) -> None:
+    import schemathesis
+    from jsonschema_rs import ValidationError
+
+    async with console_of(api_server) as url:
+        document = await described(url, token)
+    schemathesis.openapi.from_dict(document).validate()
+    document["paths"]["/api/v1/me"]["get"]["responses"]["200"].pop("description")
+    with pytest.raises(ValidationError):
+        schemathesis.openapi.from_dict(document).validate()
+
+
 async def test_no_operation_is_left_out_of_the_groups(api_server: ApiServer, token: str) -> None:
     async with console_of(api_server) as url:
         document = await described(url, token)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -25,6 +26,7 @@ from tests.cluster import oidc_stage as stage
 from tests.cluster.oidc_stage import CLIENT, OTHER_CLIENT, SCOPE, SECRET, Browser, ProviderProcess
 from tests.harness import ControlPlane, wait_until_async
 from tests.harness.fixtures import run
+from tests.harness.prefix_proxy import under_a_path
 from tests.unit.console.consoles import PLENTY, in_front_of
 
 KEYS = (b"a key of at least thirty-two characters",)
@@ -256,6 +258,28 @@ async def test_who_signs_out_is_signed_out_at_the_provider_too_and_comes_back(pl
 
         await wait_until_async(is_joe, what="the API server knows the user", interval=0.2)
         assert (await browser("GET", "/api/v1/me")).body["user"]["name"] == "oidc:joe"
+
+
+async def test_below_a_path_people_sign_in_at_the_provider_and_out_there_too(place: Place, tmp_path: Path) -> None:
+    arguments = (
+        *("--oidc-issuer", place.provider.issuer, "--oidc-client-id", CLIENT, "--oidc-scope", SCOPE),
+        *("--oidc-ca", str(place.provider.authority), "--behind-proxy"),
+    )
+    with (
+        under_a_path(lambda: process.url) as url,
+        console_stage.console(place.server, tmp_path, *arguments, "--external-url", url) as process,
+    ):
+        await asyncio.to_thread(lambda: process.url)
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+            browser = Browser(session, place.provider.tls, url)
+            await browser.sign_in("jane")
+            await known(browser, place)
+            assert (await browser("GET", "/api/v1/me")).body["user"]["name"] == "oidc:jane"
+            kept = browser.cookies[urlsplit(url).netloc]
+            assert {path for _, path in kept} == {"/"}, "a __Host- cookie has no other path"
+            there = (await browser("DELETE", "/api/v1/session")).body["provider"]
+            assert browser.session == {}
+            assert await browser.sign_out_there(there) == f"{url}/"
 
 
 async def test_an_answer_for_another_browser_is_refused(place: Place) -> None:

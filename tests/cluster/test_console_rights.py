@@ -20,7 +20,7 @@ from edgewright.api.fleet import FLEET, Fleet, FleetSpec, switched
 from edgewright.console import OPERATIONS, Settings
 from edgewright.console.kinds import OURS
 from edgewright.runtime import config
-from tests.cluster.rights_stage import ALL, KINDS, MINE, SECRET, Rights, rights_on
+from tests.cluster.rights_stage import ALL, KINDS, MINE, ROLES, SECRET, Rights, rights_on
 from tests.harness import ApiServer, wait_until_async
 from tests.unit.console.consoles import HERE, PLENTY, Answer, Application, calling, in_front_of
 from tests.unit.console.events import events, until
@@ -258,7 +258,9 @@ async def matrix_of(rights: Rights, *, cached: bool = False) -> AsyncIterator[Ma
 def test_no_operation_is_left_out_of_the_table() -> None:
     rights = Rights(server=None, namespace="here", hidden="there", tokens={})  # type: ignore[arg-type]
     told = {case.operation for source in (cases(rights), questions(rights), actions("", "here")) for case in source}
-    apart = {"signIn", "signOut", "switchFleet", "undoRollout", "deviceLogs"}  # each has a test of its own
+    # Each has a test of its own.
+    apart = {"signIn", "signOut", "switchFleet", "undoRollout", "deviceLogs", "releaseDevice"}
+    apart |= {"events", "eventsInNamespace"}
     assert told | apart == {each.name for each in OPERATIONS}
 
 
@@ -309,6 +311,53 @@ async def test_the_log_of_a_flash_under_way_takes_the_right_to_read_logs(
                     assert answer.body["resource"] == (resource if may else KINDS["devices"].resource), answer.body
     finally:
         rights.server.request("DELETE", rights.path("devices", "", name))
+
+
+@pytest.mark.parametrize("who", IDENTITIES)
+async def test_events_take_the_rights_to_get_the_object_and_to_list_them(
+    rights: Rights, who: str, cached: bool
+) -> None:
+    async with matrix_of(rights, cached=cached) as matrix:
+        await matrix.known(who)
+        caller = matrix.application(who)
+        for kind, of in KINDS.items():
+            for place in (rights.namespace, rights.hidden) if of.namespaced else ("",):
+                path = f"/api/v1/namespaces/{place}/{kind}" if place else f"/api/v1/{kind}"
+                answer = await caller("GET", f"{path}/{rights.name}/events")
+                if "get" not in rights.may(who, kind, place):
+                    await matrix.check_refused(who, Need("get", kind, place), answer)
+                elif who == "admin" or (who in ROLES and place == rights.namespace):
+                    assert (answer.status, list(answer.body)) == (200, ["items"]), (kind, answer.body)
+                else:
+                    told = {name: answer.body.get(name) for name in ("status", "verb", "resource", "namespace")}
+                    wanted = {"status": 403, "verb": "list", "resource": "events", "namespace": place or "default"}
+                    assert told == wanted, (kind, answer.body)
+
+
+@pytest.mark.parametrize("who", IDENTITIES)
+async def test_a_release_takes_the_rights_on_the_device_and_its_status_and_does_nothing_by_halves(
+    rights: Rights, who: str
+) -> None:
+    name = f"held-{who}"
+    rights.server.request("POST", rights.path("devices", ""), rights.body("devices", name))
+    path = rights.path("devices", "", name)
+    status = {"status": {"failures": 3}}
+    before = rights.server.request("PATCH", f"{path}/status", status, content_type="application/merge-patch+json")
+    try:
+        async with matrix_of(rights) as matrix:
+            await matrix.known(who)
+            answer = await matrix.application(who)("POST", f"/api/v1/devices/{name}/release", {})
+            after = rights.server.request("GET", path)
+            if who == "admin":
+                assert (answer.status, after["status"]["failures"]) == (202, 0), answer.body
+            else:
+                missing = next((each for each in ("get", "patch") if each not in rights.may(who, "devices", "")), "")
+                resource = "devices.edgewright.dev" if missing else "devices/status.edgewright.dev"
+                told = (answer.status, answer.body.get("verb"), answer.body.get("resource"))
+                assert told == (403, missing or "patch", resource), answer.body
+                assert after == before
+    finally:
+        rights.server.request("DELETE", path)
 
 
 @pytest.mark.parametrize("who", IDENTITIES)

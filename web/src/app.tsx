@@ -42,6 +42,8 @@ import { KindPage, KindsPage } from "./pages/kinds";
 import { NewObjectPage, ObjectPage } from "./pages/object";
 import { RolloutPage } from "./pages/rollout";
 import { RolloutsPage } from "./pages/rollouts";
+import { Announcer } from "./parts/announcer";
+import { forgetDraft } from "./parts/draft";
 import { FleetSwitch } from "./parts/fleet-switch";
 import { Failure, Loading } from "./parts/state";
 import { type Theme, applyTheme, chosenTheme } from "./parts/theme";
@@ -103,6 +105,7 @@ interface FrameProps {
 /** Ends the session, at the provider too where it can, and begins again with an empty page: nothing of what was seen stays in its memory. */
 async function signOut(): Promise<void> {
   let next = `${prefix}/`;
+  forgetDraft();
   try {
     next = (await api<SignedOut | undefined>("DELETE", "/api/v1/session"))?.provider ?? next;
   } finally {
@@ -173,6 +176,7 @@ function Frame({ user, session, children }: FrameProps): ReactElement {
     <Page masthead={masthead} sidebar={sidebar} isManagedSidebar mainContainerId="main" skipToContent={<a className="ew-skip" href="#main">{text.skip}</a>}>
       {user ? <FreezeBanner /> : null}
       {children}
+      <Announcer />
     </Page>
   );
 }

@@ -15,7 +15,7 @@ from edgewright.api.annotations import Schema
 from edgewright.api.crd import AGE, Column, CustomResource, Definition
 from edgewright.api.flash_pod import LOG_LINES, Outcome
 from edgewright.runtime.conditions import is_true
-from edgewright.runtime.objects import Condition, Kind, Struct
+from edgewright.runtime.objects import Condition, Kind, RawObject, Struct
 
 MAX_INSTANCES: Final = 50
 """How many uids of Instances a Device remembers, the latest last."""
@@ -301,7 +301,10 @@ class DeviceStatus(Struct, frozen=True, kw_only=True):
 
     def record_of(self, job_uid: str) -> FlashRecord | None:
         """What came of a job on this device, if anything has."""
-        return next((record for record in self.records if record.job.uid == job_uid), None)
+        for record in self.records:  # asked of every device in every pass over its job: no generator
+            if record.job.uid == job_uid:
+                return record
+        return None
 
 
 class Device(CustomResource, frozen=True, kw_only=True):
@@ -333,6 +336,16 @@ class Device(CustomResource, frozen=True, kw_only=True):
 
     status: DeviceStatus = DeviceStatus()
     """What is known of it."""
+
+
+def release_of(device: RawObject) -> RawObject | None:
+    """The patch of a Device's status that ends its quarantine and forgets what led to it; None: it is in none."""
+    status = device.get("status") or {}
+    conditions = status.get("conditions") or []
+    left = [each for each in conditions if each.get("type") != QUARANTINED]
+    if len(left) == len(conditions) and not status.get("failures"):
+        return None
+    return {"status": {"conditions": left, "failures": 0}}
 
 
 class Mark(StrEnum):

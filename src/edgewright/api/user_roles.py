@@ -77,6 +77,8 @@ def token_rules(role: TokenRole, capabilities: Sequence[Capability], *, namespac
     for each in user_roles(capabilities):
         if each.word in words and each.kind.namespaced is namespaced:
             found += [rule for rule in each.rules if rule not in found]
+    if namespaced:
+        found.append(Rule(groups=("",), resources=("events",), verbs=READ, why="see what happened to them"))
     rollouts = FirmwareRollout.kind
     if role is TokenRole.APPROVER and namespaced and any(FirmwareRollout in each.kinds for each in capabilities):
         why = "approve a batch, or pause it"

@@ -158,7 +158,8 @@ def console(
         typer.Option(
             "--external-url",
             metavar="URL",
-            help="The console's own address as browsers know it, for the way back from the provider.",
+            help="The console's own address as browsers know it, for the way back from the provider; "
+            "with --behind-proxy it may have a path.",
             show_default=False,
         ),
     ] = None,
@@ -254,7 +255,7 @@ def choose(
     for origin in origins:
         if problem := origin_problem(origin):
             raise ConfigError(f"--allow-origin {origin}: {problem}")
-    provider = (oidc or Oidc()).settings(loopback=loopback and not behind_proxy)
+    provider = (oidc or Oidc()).settings(loopback=loopback, behind_proxy=behind_proxy)
     if as_me and provider is not None:
         raise ConfigError("--as-me and --oidc-issuer are two ways to sign in: choose one")
     if cache_granted and not shared_cache:

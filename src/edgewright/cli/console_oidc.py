@@ -32,7 +32,7 @@ class Oidc:
     external_url: str | None = None
     session_key_file: Path | None = None
 
-    def settings(self, *, loopback: bool) -> OidcSettings | None:
+    def settings(self, *, loopback: bool, behind_proxy: bool) -> OidcSettings | None:
         """The provider, where one is named; wrong usage says which options do not go together."""
         from edgewright.console.oidc import SCOPE, OidcSettings, issuer_problem  # noqa: PLC0415
         from edgewright.console.sessions import read_keys  # noqa: PLC0415
@@ -55,7 +55,7 @@ class Oidc:
             client_id=self.client_id,
             client_secret=self._secret(),
             scope=scope,
-            external_url=self._external_url(loopback=loopback),
+            external_url=self._external_url(loopback=loopback, behind_proxy=behind_proxy),
             tls=self._tls(),
             keys=() if key_file is None else tuple(read_keys(key_file, option="--session-key-file")),
             impersonation=self._impersonation(),
@@ -102,22 +102,28 @@ class Oidc:
             "--session-key-file": self.session_key_file,
         }
 
-    def _external_url(self, *, loopback: bool) -> str:
+    def _external_url(self, *, loopback: bool, behind_proxy: bool) -> str:
         from edgewright.console.gate import host_name, is_loopback, origin_problem  # noqa: PLC0415
+        from edgewright.console.site import is_prefix  # noqa: PLC0415
 
         if self.external_url is None:
-            if loopback:
+            if loopback and not behind_proxy:
                 return ""
             raise ConfigError(
                 "--oidc-issuer: the provider must know where browsers reach the console: name --external-url"
             )
         url = self.external_url.removesuffix("/")
-        if origin_problem(url):
+        scheme, _, rest = url.partition("://")
+        host, slash, path = rest.partition("/")
+        if origin_problem(f"{scheme}://{host}") or not is_prefix(slash + path):
             raise ConfigError(
-                f"--external-url {self.external_url}: is not an address without a path, such as "
-                "https://console.example.com"
+                f"--external-url {self.external_url}: is not an address such as https://console.example.com"
             )
-        if not url.startswith("https://") and not is_loopback(host_name(url.partition("//")[2])):
+        if path and not behind_proxy:
+            raise ConfigError(
+                f"--external-url {self.external_url}: has a path, which a proxy cuts off: name --behind-proxy"
+            )
+        if scheme != "https" and not is_loopback(host_name(host)):
             raise ConfigError(f"--external-url {self.external_url}: must begin with https://")
         return url
 

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from edgewright.api.device import QUARANTINED, Device, DeviceSpec
+from edgewright.api.device import Device, DeviceSpec, release_of
 from edgewright.api.endpoint import endpoint_problem
 from edgewright.cli import completion, device_check, device_import, device_text, objects, terminal
 from edgewright.cli.cluster import AllNamespaces, Context, Kubeconfig, Labels, Namespace, Place, missing, place
@@ -231,18 +231,12 @@ async def released(client: Client, where: Place, name: str) -> bool:
     api = client.raw(Device.kind)
     for _ in range(_TRIES):
         device = await objects.one(client, Device, where, name)
-        status = device.get("status") or {}
-        conditions = status.get("conditions") or []
-        left = [each for each in conditions if each.get("type") != QUARANTINED]
-        if len(left) == len(conditions) and not status.get("failures"):
+        patch = release_of(device)
+        if patch is None:
             return False
+        version = device["metadata"]["resourceVersion"]
         try:
-            await api.patch(
-                Key("", name),
-                {"status": {"conditions": left, "failures": 0}},
-                resource_version=device["metadata"]["resourceVersion"],
-                subresource="status",
-            )
+            await api.patch(Key("", name), patch, resource_version=version, subresource="status")
         except Conflict:
             continue
         return True

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +18,7 @@ from edgewright.cli import completion, rollout_follow, rollout_text, terminal
 from edgewright.cli.cluster import Context, Kubeconfig, Namespace, Place, place
 from edgewright.cli.failure import Failed
 from edgewright.controllers.rollout import changes
-from edgewright.controllers.rollout.changes import NotPossible, Wish
+from edgewright.controllers.rollout.changes import Wish
 from edgewright.runtime.client import Client
 from edgewright.runtime.errors import Conflict
 
@@ -33,22 +32,13 @@ def hint(where: Place, name: str, verb: str = "watch") -> str:
     return f"edgewright rollout {verb} {name}{where.typed}"
 
 
-@contextmanager
-def possible() -> Iterator[None]:
-    """What the rollout is in no state for ends the command with the reason."""
-    try:
-        yield
-    except NotPossible as error:
-        raise Failed(str(error)) from error
-
-
 async def changed(
     client: Client, where: Place, name: str, change: Callable[[FirmwareRollout], dict[str, Any] | None]
 ) -> FirmwareRollout | None:
     """The rollout after a change of its spec, made again where somebody else was quicker; None: nothing to change."""
     for _ in range(_TRIES):
         rollout = await rollout_follow.get(client, where, name)
-        with possible():
+        with changes.refused_as(Failed):
             spec = change(rollout)
         if spec is None:
             return None

@@ -421,7 +421,7 @@ def recall(
 
     async def work(client: Client) -> Wanted:
         rollout = await rollout_follow.get(client, where, name)
-        with rollout_change.possible():
+        with changes.refused_as(Failed):
             changes.refuse_recall(rollout, "recall")
         if rollout.status.recall:
             raise Failed(
@@ -463,7 +463,7 @@ def undo(
         rollout = await rollout_follow.get(client, where, name)
         others = (await client.of(FirmwareRollout).list(where.namespace)).items
         jobs = await jobs_of(client, rollout)
-        with rollout_change.possible():
+        with changes.refused_as(Failed):
             spec = previous(rollout, jobs, others)
         if spec is None:
             raise Failed(

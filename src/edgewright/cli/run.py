@@ -186,7 +186,7 @@ def run(
             install_crds=install_crds,
             wanted=wanted,
             charts=charts,
-            lease_name=lease_name or operator_options.lease_of(wanted),
+            lease_name=lease_name or (charts and charts.lease) or operator_options.lease_of(wanted),
             namespaces=tuple(watch_namespace or ()),
         )
     )

@@ -29,8 +29,10 @@ async def who_am_i(call: Call) -> web.Response:
     if name := call.query.get("of"):
         kind = await call.shared.kinds.find(call.client, name)
         namespace = call.query.get("namespace", "") if kind.namespaced else ""
-        allowed = await asyncio.gather(*(may(call.client, kind, verb, namespace) for verb in VERBS))
-        rights = Rights(resource=name, namespace=namespace, verbs=dict(zip(VERBS, allowed, strict=True)))
+        part = call.query.get("subresource", "")
+        asked = (may(call.client, kind, verb, namespace, subresource=part) for verb in VERBS)
+        verbs = dict(zip(VERBS, await asyncio.gather(*asked), strict=True))
+        rights = Rights(resource=f"{name}/{part}" if part else name, namespace=namespace, verbs=verbs)
     return answer(Me(user=await user_of(call), rights=rights, session=call.caller.session if call.caller else ""))
 
 

@@ -14,11 +14,12 @@ import msgspec
 
 from edgewright.console.answers import ActionRequest
 from edgewright.console.call import Call
+from edgewright.console.operation import MERGE_PATCH
 from edgewright.console.problems import Refusal
 from edgewright.console.reviews import user_of
 from edgewright.runtime.errors import UNFIT, KubernetesError
 from edgewright.runtime.events import Event, event_of, reference_to
-from edgewright.runtime.objects import ObjectMeta, Resource
+from edgewright.runtime.objects import Key, Kind, ObjectMeta, Resource
 
 ACTION_ANNOTATION: Final = "edgewright.dev/last-action"
 """Annotation of an object: what was asked last over the REST API, by whom, when and why, as JSON."""
@@ -72,6 +73,12 @@ async def asked_for(call: Call, action: str, request: ActionRequest) -> Asked:
         raise Refusal("bad-request", f"the header {ON_BEHALF_OF} must be one name of at most {MAX_REMARK} characters")
     who = (await user_of(call)).name
     return Asked(action=action, by=who, reason=request.reason, at=call.shared.clock.now(), on_behalf_of=remark)
+
+
+async def try_to_change(call: Call, kind: Kind, key: Key, part: str | None = None) -> None:
+    """A patch of nothing that is not carried out: the API server refuses who may not change the object, or the part."""
+    path = kind.path(key.namespace, key.name, part)
+    await call.exchange("PATCH", path, query={"dryRun": "All"}, body=b"{}", content_type=MERGE_PATCH)
 
 
 async def tell(call: Call, of: Resource, asked: Asked) -> None:

@@ -21,7 +21,7 @@ class Rights(msgspec.Struct, frozen=True):
     """What the caller may do with one kind."""
 
     resource: str
-    """The kind, by the name that it has in paths."""
+    """The kind, by the name that it has in paths; with a slash and the part of its objects that was asked for."""
     namespace: str
     """Where; empty means everywhere."""
     verbs: dict[str, bool]
@@ -90,7 +90,7 @@ class SignedOut(msgspec.Struct, frozen=True):
 
 
 class ActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What goes with an action on a rollout; all of it may be left out."""
+    """What goes with an action on a rollout, a device or the fleet; all of it may be left out."""
 
     batch: str = ""
     """With approve: the batch; without it, the one that waits."""
@@ -129,6 +129,8 @@ class RolloutPlan(msgspec.Struct, frozen=True, rename="camel"):
     excluded: dict[str, str]
     """Those that are left out, and why; the first thousand."""
     excluded_count: int
+    reasons: dict[str, int]
+    """How many are left out for which reason, the most frequent first; a hundred at most."""
     current: int
     """How many say that they run the wanted version already."""
     opens: datetime | None = None
@@ -152,6 +154,16 @@ class FleetGroup(msgspec.Struct, frozen=True):
     versions: dict[str, int]
 
 
+class FleetCell(msgspec.Struct, frozen=True):
+    """One device of a fleet that can be looked at device by device."""
+
+    name: str
+    state: str
+    version: str
+    group: str
+    """The value of the label that was asked for."""
+
+
 class FleetSummary(msgspec.Struct, frozen=True):
     """How many devices stand where, and which versions they run."""
 
@@ -163,6 +175,8 @@ class FleetSummary(msgspec.Struct, frozen=True):
     """By the label that was asked for, those with trouble first."""
     freeze: Freeze | None = None
     """Set while the fleet is frozen."""
+    cells: tuple[FleetCell, ...] | None = None
+    """The devices, trouble first; null where they were not asked for, or are too many."""
 
 
 class Flash(msgspec.Struct, frozen=True):
@@ -195,6 +209,17 @@ class DeviceHistory(msgspec.Struct, frozen=True):
     """The last lines of its latest flash, where that failed."""
 
 
+class FlashStep(msgspec.Struct, frozen=True):
+    """How far a flash under way is, as far as its log tells."""
+
+    phase: str
+    """inspect, fetch (which checks the firmware, too), send or verify."""
+    percent: int | None = None
+    """How much of the firmware is sent, where that is told."""
+    bytes: int | None = None
+    """How many bytes the firmware has, where that is told."""
+
+
 class FlashLog(msgspec.Struct, frozen=True):
     """The last lines of the log of a device's latest flash."""
 
@@ -206,6 +231,29 @@ class FlashLog(msgspec.Struct, frozen=True):
     """Which attempt it is, while it is under way."""
     outcome: str = ""
     """How it ended."""
+    step: FlashStep | None = None
+    """How far it is, while it is under way; null where the lines do not tell."""
+
+
+class ObjectEvent(msgspec.Struct, frozen=True):
+    """Something that happened to an object."""
+
+    type: str
+    """Normal or Warning."""
+    reason: str
+    message: str
+    count: int
+    """How many times it happened."""
+    first: datetime | None
+    last: datetime | None
+    source: str
+    """The program that reported it."""
+
+
+class ObjectEvents(msgspec.Struct, frozen=True):
+    """The latest Events of an object, the newest first."""
+
+    items: tuple[ObjectEvent, ...]
 
 
 ANSWERS: Final = (
@@ -223,5 +271,6 @@ ANSWERS: Final = (
     DeviceHistory,
     Why,
     FlashLog,
+    ObjectEvents,
 )
 """All of them."""

@@ -15,6 +15,7 @@ from edgewright.api.flash_pod import FLASH_CONTAINER
 from edgewright.api.pod import Pod
 from edgewright.console.answers import FlashLog
 from edgewright.console.call import Call, answer
+from edgewright.console.flash_steps import step_of
 from edgewright.console.problems import Refusal
 from edgewright.console.reads import Reads
 from edgewright.controllers.flashjob.names import pod_name
@@ -32,7 +33,8 @@ async def flash_log(call: Call) -> web.Response:
     device = await Reads(call).get(Device, Key("", name))
     if (claim := device.status.claim) is not None:
         written = await _of_pod(call, name, claim, lines)
-        return answer(FlashLog(job=_told(claim.job), live=True, attempt=claim.attempt, lines=written))
+        step = step_of(written)
+        return answer(FlashLog(job=_told(claim.job), live=True, attempt=claim.attempt, lines=written, step=step))
     last = device.status.last_flash
     if last is None or not last.outcome:
         raise Refusal("not-found", f"device {name} has no log: no job has flashed it")

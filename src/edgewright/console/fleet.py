@@ -1,13 +1,14 @@
 """The fleet at a glance: how many devices stand where, which versions they run, and the same for each group.
 
-`summary` is pure. The handlers read Devices with the caller's rights, from the shared cache or page by page, and keep
-none of them; nothing is sent to a client device by device.
+`summary` and `cells_of` are pure. The handlers read Devices with the caller's rights, from the shared cache or page by
+page, and keep none of them; of a big fleet nothing is sent to a client device by device.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ from aiohttp import web
 from edgewright.api.device import Device
 from edgewright.api.fleet import FLEET, FREEZE_MANAGER, Fleet, FleetSpec, switched
 from edgewright.console.actions import asked_for, request_of, tell
-from edgewright.console.answers import DeviceHistory, Flash, FleetGroup, FleetSummary, Freeze, Why
+from edgewright.console.answers import DeviceHistory, Flash, FleetCell, FleetGroup, FleetSummary, Freeze, Why
 from edgewright.console.call import Call, answer, etag
 from edgewright.console.fleet_index import NONE, Row, State, row_of
 from edgewright.console.problems import Refusal
@@ -33,6 +34,8 @@ SWITCHES: Final = {"freeze": True, "unfreeze": False}
 """What can be done to the whole fleet, and whether nothing starts afterwards."""
 _VERSIONS: Final = 50
 _GROUPS: Final = 1000
+MAX_CELLS: Final = 2000
+"""So many devices are named one by one; of more there are counts alone."""
 OTHER: Final = "(other)"
 
 
@@ -81,25 +84,41 @@ def _trouble(group: FleetGroup) -> int:
     return group.total - group.states["ok"] - group.states["updating"]
 
 
+def cells_of(rows: Collection[Row], *, group_by: str = "") -> tuple[FleetCell, ...] | None:
+    """A cell for each device, trouble first; None where there are too many to be looked at one by one."""
+    if len(rows) > MAX_CELLS:
+        return None
+    ordered = sorted(rows, key=lambda each: (STATES.index(each.state), each.name))
+    return tuple(
+        FleetCell(name=each.name, state=each.state, version=each.version, group=each.labels.get(group_by, NONE))
+        for each in ordered
+    )
+
+
 async def fleet(call: Call) -> web.Response:
-    """The fleet, and whether it is frozen."""
+    """The fleet, and whether it is frozen; with a cell for each device where they are asked for and few enough."""
     group_by = call.query.get("groupBy", "")
-    counts = await _counts(call, call.query.get("labelSelector", ""), group_by)
-    return answer(msgspec.structs.replace(summary(counts, group_by=group_by), freeze=await _freeze(call)))
+    counts: Counter[tuple[str, str, str]] = Counter()
+    few: list[Row] = []
+    async for rows in _rows(call, call.query.get("labelSelector", "")):
+        counts.update(counted(rows, group_by=group_by))
+        few += itertools.islice(rows, MAX_CELLS + 1 - len(few))
+    cells = cells_of(few, group_by=group_by) if call.query.get("cells") == "true" else None
+    found = summary(counts, group_by=group_by)
+    return answer(msgspec.structs.replace(found, cells=cells, freeze=await _freeze(call)))
 
 
-async def _counts(call: Call, labels: str, group_by: str) -> Counter[tuple[str, str, str]]:
+async def _rows(call: Call, labels: str) -> AsyncIterator[Collection[Row]]:
+    """The devices as they are counted: all at once from the shared cache, or page by page."""
     chosen = selector(labels)
     patience = call.shared.limits.whole_kind_seconds
     view = None if chosen is None else await view_for(call, Device.kind, "list", "", patience=patience)
     if chosen is not None and view is not None:
         rows = await call.shared.fleet.rows(view.kept)  # Devices are in no namespace: all or none may be seen
-        asked = (each for each in rows if chosen.matches(each.labels)) if chosen.requirements else rows
-        return counted(asked, group_by=group_by)
-    found: Counter[tuple[str, str, str]] = Counter()
+        yield [each for each in rows if chosen.matches(each.labels)] if chosen.requirements else rows
+        return
     async for page in call.client.of(Device).pages(labels=labels):  # one that cannot be read is left out
-        found.update(counted(map(row_of, page.items), group_by=group_by))
-    return found
+        yield [row_of(each) for each in page.items]
 
 
 async def _freeze(call: Call) -> Freeze | None:

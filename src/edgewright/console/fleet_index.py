@@ -20,7 +20,7 @@ from edgewright.api.flash_pod import Outcome
 from edgewright.console.kind_cache import KindCache, Shown, decoded
 from edgewright.runtime.conditions import is_true
 from edgewright.runtime.errors import UNFIT
-from edgewright.runtime.objects import Key
+from edgewright.runtime.objects import Key, ObjectMeta
 
 State: TypeAlias = Literal["updating", "quarantined", "failed", "unreachable", "ok"]
 NONE: Final = "(none)"
@@ -31,6 +31,7 @@ _device: Final = msgspec.json.Decoder(Device).decode
 class Row(msgspec.Struct, frozen=True, gc=False):
     """One device, as it is counted."""
 
+    name: str
     state: State
     version: str
     labels: Mapping[str, str]
@@ -49,10 +50,11 @@ def state_of(device: Device) -> State:
     return "unreachable" if is_true(status.conditions, STALE) else "ok"
 
 
-def row_of(device: Device, labels: Mapping[str, str] | None = None) -> Row:
-    """What counts of a device; with labels that somebody keeps already, where they are given."""
+def row_of(device: Device, metadata: ObjectMeta | None = None) -> Row:
+    """What counts of a device; with the name and labels that somebody keeps already, where they are given."""
+    about = metadata or device.metadata
     version = device.status.version or NONE
-    return Row(state=state_of(device), version=version, labels=device.metadata.labels if labels is None else labels)
+    return Row(name=about.name, state=state_of(device), version=version, labels=about.labels)
 
 
 @dataclass(eq=False)
@@ -66,8 +68,8 @@ class _Rows:
     """The state of the cache that they have."""
 
     def add(self, shown: Shown, device: Device) -> None:
-        """The row of a Device; its labels are those that the cache keeps."""
-        self.by_key[shown.key] = row_of(device, shown.metadata.labels)
+        """The row of a Device; its name and labels are those that the cache keeps."""
+        self.by_key[shown.key] = row_of(device, shown.metadata)
 
 
 class FleetIndex:

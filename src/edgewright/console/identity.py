@@ -41,6 +41,7 @@ from edgewright.console.oidc import (
 )
 from edgewright.console.problems import Refusal, unauthorized
 from edgewright.console.sessions import Attempt, NotSealed, Sealer, Session, TooBig, chunked, joined, new_keys, present
+from edgewright.console.site import place_of
 from edgewright.runtime import logs
 from edgewright.runtime.clock import Clock
 from edgewright.runtime.config import Config, ConfigError
@@ -55,9 +56,9 @@ SESSION_SECONDS: Final = 12 * 3600.0
 START: Final = "/sign-in/oidc"
 """Where a person goes to sign in at the provider."""
 OIDC_COOKIE: Final = "__Host-edgewright-oidc"
-"""What the cookies of such a session are called, before their numbers."""
+"""What the cookies of such a session are called, before their numbers; `_named` adds the path of the console."""
 ATTEMPT_COOKIE: Final = "__Host-edgewright-sign-in"
-"""The cookie of a sign-in that has begun."""
+"""The cookie of a sign-in that has begun, named by the path too."""
 _MAX_TOKEN: Final = 16 << 10
 _MARGIN: Final = 30.0
 """So long before its end a token is refreshed."""
@@ -248,10 +249,9 @@ class OidcSignIn:
             check_same_origin(request.headers, scheme=self._scheme)
             found = await self._provider.discovery()
         except (Refusal, ProviderError) as error:
-            return _refused(error)
-        attempt = new_attempt(self._origin(request) + CALLBACK, now=self._now())
-        # Lax, unlike all others: it must come along when the provider sends the browser back.
-        cookie = _cookie(ATTEMPT_COOKIE, self._sealer.seal("attempt", attempt), ATTEMPT_SECONDS, same_site="Lax")
+            return _refused(request, error)
+        attempt = new_attempt(self._address(request) + CALLBACK, now=self._now())
+        cookie = _attempt_cookie(request, self._sealer.seal("attempt", attempt), ATTEMPT_SECONDS)
         return _see(authorization_url(found.authorization_endpoint, self._settings, attempt), [cookie])
 
     async def finish(self, request: web.Request) -> web.StreamResponse:
@@ -263,14 +263,14 @@ class OidcSignIn:
             session = self._session(granted, secrets.token_urlsafe(16), attempt.nonce, now + SESSION_SECONDS)
             cookies = self._cookies(request, self._sealer.seal("session", session), session)
         except (Refusal, ProviderError, TokenError) as error:
-            return _refused(error, [_cookie(ATTEMPT_COOKIE, "", 0, same_site="Lax")])
+            return _refused(request, error, [_attempt_cookie(request, "", 0)])
         log.info("signed in by OpenID Connect")
-        return _see("/", [*cookies, _cookie(ATTEMPT_COOKIE, "", 0, same_site="Lax")])
+        return _see("/", [*cookies, _attempt_cookie(request, "", 0)])
 
     def _attempt(self, request: web.Request) -> Attempt:
         """The sign-in that this browser began, where what came back belongs to it."""
         try:
-            attempt = self._sealer.unseal("attempt", request.cookies.get(ATTEMPT_COOKIE, ""), Attempt)
+            attempt = self._sealer.unseal("attempt", request.cookies.get(_named(ATTEMPT_COOKIE, request), ""), Attempt)
         except NotSealed:
             raise Refusal("bad-request", "this browser began no sign-in, or too long ago: sign in again") from None
         given = request.query.get("state", "")
@@ -296,10 +296,10 @@ class OidcSignIn:
 
     async def caller(self, request: web.Request) -> Caller | None:
         """Whose session's cookies a request has, with a token that lasts; None where it has none."""
-        if not present(OIDC_COOKIE, request.cookies):
+        if not present(_named(OIDC_COOKIE, request), request.cookies):
             return None
         check_same_origin(request.headers, scheme=self._scheme)
-        sent = joined(OIDC_COOKIE, request.cookies)
+        sent = joined(_named(OIDC_COOKIE, request), request.cookies)
         try:
             value, session = await self._current(sent, self._opened(sent))
             request[_SENT] = self._cookies(request, value, session) if value != sent else []
@@ -334,7 +334,7 @@ class OidcSignIn:
             endpoint = (await self._provider.discovery()).end_session_endpoint
         except ProviderError:
             return ""
-        return end_session_url(endpoint, self._settings, self._origin(request)) if endpoint else ""
+        return end_session_url(endpoint, self._settings, self._address(request)) if endpoint else ""
 
     def hinted(self, request: web.Request, refusal: Refusal) -> Refusal:
         """A 401 that says where to sign in, and whose fault it is where the API server does not take the ID token."""
@@ -414,20 +414,22 @@ class OidcSignIn:
 
     def _cookies(self, request: web.Request, value: str, session: Session) -> list[str]:
         """The cookies of a session; those that are left from a longer one go."""
+        name = _named(OIDC_COOKIE, request)
         try:
-            parts = dict(chunked(OIDC_COOKIE, value))
+            parts = dict(chunked(name, value))
         except TooBig:
             detail = "the provider's tokens are too big for cookies: fewer groups or claims make them smaller"
             raise Refusal("too-large", detail) from None
-        old = [_cookie(name, "", 0) for name in present(OIDC_COOKIE, request.cookies) if name not in parts]
-        return [*(_cookie(name, part, session.ends - self._now()) for name, part in parts.items()), *old]
+        old = [_cookie(each, "", 0) for each in present(name, request.cookies) if each not in parts]
+        return [*(_cookie(each, part, session.ends - self._now()) for each, part in parts.items()), *old]
 
     def _cleared(self, request: web.Request) -> list[str]:
-        return [_cookie(name, "", 0) for name in present(OIDC_COOKIE, request.cookies)]
+        return [_cookie(name, "", 0) for name in present(_named(OIDC_COOKIE, request), request.cookies)]
 
-    def _origin(self, request: web.Request) -> str:
-        """Where browsers reach the console."""
-        return self._settings.external_url or f"{self._scheme}://{request.host}"
+    def _address(self, request: web.Request) -> str:
+        """Where the browser reaches the console: its host, and the path of a proxy."""
+        known = urlsplit(self._settings.external_url)
+        return f"{self._scheme}://{known.netloc or request.host}{place_of(request)}"
 
     @property
     def _scheme(self) -> str:
@@ -443,6 +445,17 @@ def add_cookies(request: web.Request, answer: web.StreamResponse) -> None:
         answer.headers.add("Set-Cookie", cookie)
 
 
+def _named(name: str, request: web.Request) -> str:
+    """A cookie's name, another one below each path: `__Host-` means Path=/, so that all consoles of a host get it."""
+    place = place_of(request)
+    return f"{name}-{digest_of(place)[:8]}" if place else name
+
+
+def _attempt_cookie(request: web.Request, value: str, seconds: float) -> str:
+    # Lax, unlike all others: it must come along when the provider sends the browser back.
+    return _cookie(_named(ATTEMPT_COOKIE, request), value, seconds, same_site="Lax")
+
+
 def _cookie(name: str, value: str, seconds: float, *, same_site: str = "Strict") -> str:
     return f"{name}={value}; Max-Age={max(0, int(seconds))}; Path=/; Secure; HttpOnly; SameSite={same_site}"
 
@@ -452,7 +465,7 @@ def _see(address: str, cookies: list[str]) -> web.Response:
     return web.Response(status=303, headers=headers)
 
 
-def _refused(error: Exception, cookies: list[str] | None = None) -> web.Response:
+def _refused(request: web.Request, error: Exception, cookies: list[str] | None = None) -> web.Response:
     """A page that says why somebody is not signed in."""
     status = (
         error.problem.status if isinstance(error, Refusal) else 401 if isinstance(error, Refused | TokenError) else 503
@@ -462,7 +475,7 @@ def _refused(error: Exception, cookies: list[str] | None = None) -> web.Response
     headers = CIMultiDict([("Set-Cookie", cookie) for cookie in cookies or ()])
     return web.Response(
         status=status,
-        text=pages.not_signed_in(detail, START),
+        text=pages.not_signed_in(detail, place_of(request) + START),
         content_type="text/html",
         charset="utf-8",
         headers=headers,

@@ -65,7 +65,7 @@ class OidcSettings:
     """Empty: a public client, which PKCE protects."""
     scope: str = SCOPE
     external_url: str = ""
-    """The origin under which browsers reach the console; empty on loopback: whichever they use."""
+    """Where browsers reach the console, with the path that a proxy cuts off; empty on loopback: whichever they use."""
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     """Whom to trust; None: the authorities of the system."""
     keys: tuple[bytes, ...] = field(default=(), repr=False)
@@ -165,12 +165,12 @@ def authorization_url(endpoint: str, settings: OidcSettings, attempt: Attempt) -
     return _with_query(endpoint, asked)
 
 
-def end_session_url(endpoint: str, settings: OidcSettings, origin: str) -> str:
-    """Where the browser goes to end the session at the provider, which sends it back.
+def end_session_url(endpoint: str, settings: OidcSettings, console: str) -> str:
+    """Where the browser goes to end the session at the provider, which sends it back to the console's address.
 
     Without the ID token that a provider may be given as a hint: it would be in a URL. So the provider asks the person.
     """
-    return _with_query(endpoint, {"client_id": settings.client_id, "post_logout_redirect_uri": f"{origin}/"})
+    return _with_query(endpoint, {"client_id": settings.client_id, "post_logout_redirect_uri": f"{console}/"})
 
 
 def _with_query(endpoint: str, asked: Mapping[str, str]) -> str:

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from edgewright.console import about, actions, flash_log, fleet, lists, objects, rollouts, search, stream
+from edgewright.console import (
+    about,
+    actions,
+    flash_log,
+    fleet,
+    lists,
+    object_events,
+    objects,
+    quarantine,
+    rollouts,
+    search,
+    stream,
+)
 from edgewright.console.operation import (
     EVENT_STREAM,
     JSON,
@@ -173,6 +185,17 @@ def _on_objects(where: str, prefix: str, scope: str, path: tuple[Parameter, ...]
             handler=objects.delete_object,
             **settings,  # type: ignore[arg-type]
         ),
+        Operation(
+            name=f"events{where}",
+            method="GET",
+            path=f"{one}/events",
+            summary=f"The latest Events of an object, the newest first, {object_events.MAX_EVENTS} at most",
+            parameters=(*at, _NAME),
+            answers=(Answer(status=200, about="The Events.", schema="ObjectEvents"),),
+            problems=("expired",),
+            handler=object_events.object_events,
+            **settings,  # type: ignore[arg-type]
+        ),
     )
 
 
@@ -230,6 +253,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         summary="Who is calling and, for one kind, what the caller may do",
         parameters=(
             Parameter(name="of", about="The kind whose rights are asked for."),
+            Parameter(
+                name="subresource",
+                about="The rights on this part of the kind's objects, such as status, and not on the objects.",
+                schema={"type": "string", "maxLength": 63},
+            ),
             Parameter(name="namespace", about="Where; without it, everywhere."),
         ),
         answers=(Answer(status=200, about="The caller.", schema="Me"),),
@@ -259,6 +287,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         summary="How many devices stand where, and which versions they run; by a label where one is named",
         parameters=(
             Parameter(name="groupBy", about="A label, such as site.", schema={"type": "string", "maxLength": 317}),
+            Parameter(
+                name="cells",
+                about=f"true: each device by its name, too, where there are {fleet.MAX_CELLS} at most.",
+                schema={"type": "boolean"},
+            ),
             _LABELS,
         ),
         answers=(Answer(status=200, about="The counts.", schema="FleetSummary"),),
@@ -317,6 +350,17 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         ),
         answers=(Answer(status=200, about="The lines.", schema="FlashLog"),),
         handler=flash_log.flash_log,
+    ),
+    Operation(
+        name="releaseDevice",
+        method="POST",
+        path="/api/v1/devices/{name}/release",
+        summary="End the quarantine of a device, so that rollouts try it again; to repeat it does no harm",
+        parameters=(_NAME, _ON_BEHALF_OF),
+        body={JSON: "ActionRequest"},
+        answers=(Answer(status=202, about="The device as it is now.", schema="object", headers=_ETAG),),
+        problems=("conflict", "invalid"),
+        handler=quarantine.release,
     ),
     Operation(
         name="planRollout",

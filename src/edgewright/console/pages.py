@@ -18,7 +18,7 @@ ROOT: Final = """<!doctype html>
 <meta charset="utf-8">
 <title>Edgewright</title>
 <h1>Edgewright</h1>
-<p>The REST API for applications is at <a href="/api/v1/openapi.json">/api/v1/openapi.json</a> and below /api/v1.</p>
+<p>The REST API for applications is at <a href="api/v1/openapi.json">/api/v1/openapi.json</a> and below /api/v1.</p>
 <p>The web page is not part of this build: run <code>make web</code>.</p>
 </html>
 """

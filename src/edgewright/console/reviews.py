@@ -37,9 +37,11 @@ async def user_of(call: Call) -> User:
     return User(name=found.get("username", ""), groups=tuple(found.get("groups") or ()))
 
 
-async def may(client: Client, kind: Kind, verb: str, namespace: str) -> bool:
-    """Whether the API server would allow whoever the client is a verb on a kind."""
+async def may(client: Client, kind: Kind, verb: str, namespace: str, *, subresource: str = "") -> bool:
+    """Whether the API server would allow whoever the client is a verb on a kind, or on a part of its objects."""
     asked = {"group": kind.group, "version": kind.version, "resource": kind.plural, "verb": verb}
+    if subresource:
+        asked["subresource"] = subresource
     review = await _review(client, _ACCESS, {"resourceAttributes": {**asked, "namespace": namespace}})
     return bool(review["status"].get("allowed"))
 

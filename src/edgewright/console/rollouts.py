@@ -6,8 +6,11 @@ an annotation: kubectl, GitOps and the audit log see it. A plan is the operator'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -16,27 +19,31 @@ from aiohttp import web
 from edgewright.api.device import Device
 from edgewright.api.firmwarerollout import ROLLOUT_UID_LABEL, FirmwareRollout, FirmwareRolloutSpec
 from edgewright.api.flashjob import FlashJob
-from edgewright.console.actions import Asked, asked_for, request_of, tell
+from edgewright.console.actions import Asked, asked_for, request_of, tell, try_to_change
 from edgewright.console.answers import BatchPlan, PlanRequest, RolloutPlan
 from edgewright.console.call import Call, answer, etag, shown
-from edgewright.console.operation import MERGE_PATCH, field_error
-from edgewright.console.problems import Refusal
+from edgewright.console.operation import field_error
+from edgewright.console.problems import FieldError, Refusal, pointer
 from edgewright.console.reads import Reads
 from edgewright.console.shared_cache import note_write
-from edgewright.controllers.rollout.changes import CHANGES, Change, NotPossible, Wish, abort, refuse_recall
+from edgewright.controllers.rollout.changes import CHANGES, Change, NotPossible, Wish, abort, refuse_recall, refused_as
 from edgewright.controllers.rollout.plan import Plan, plan
 from edgewright.controllers.rollout.recall import recall_names, recall_of
 from edgewright.controllers.rollout.undo import previous, undo_name
+from edgewright.controllers.rollout.validation import problems
 from edgewright.runtime.errors import UNFIT, AlreadyExists, Conflict
 from edgewright.runtime.objects import Key, ObjectMeta
 
 _TRIES: Final = 5
+_conflict: Final = functools.partial(Refusal, "conflict")
 _NAMED: Final = 1000
 """So many devices of a batch are named in a plan; their count is always whole."""
+_REASONS: Final = 100
+"""So many reasons for leaving devices out are counted in a plan, the most frequent ones."""
 
 
 async def act(call: Call) -> web.Response:
-    """Carries one action out; what is so already is answered with the rollout as it is, to who might change it."""
+    """Carries one action out, for who may change the rollout; what is so already is answered with it as it is."""
     action, key = call.part("action"), _key(call)
     change = CHANGES.get(action)
     if change is None:
@@ -50,15 +57,14 @@ async def act(call: Call) -> web.Response:
     def wanted(rollout: FirmwareRollout) -> Change | None:
         if request.revision and rollout.status.revision != request.revision:
             raise Refusal("conflict", f"revision {request.revision} is not the present one, {rollout.status.revision}")
-        with _possible():
+        with refused_as(_conflict):
             spec = change(rollout, wish)
         return None if spec is None else {"metadata": {"annotations": asked.annotation}, "spec": spec}
 
     rollout = await call.client.of(FirmwareRollout).get(key)
+    await try_to_change(call, FirmwareRollout.kind, key)
     if await _changed(call, rollout, wanted):
         await tell(call, rollout, asked)
-    else:
-        await _try_to_change(call, key)
     return await _as_it_is(call, key)
 
 
@@ -79,27 +85,12 @@ async def _changed(call: Call, rollout: FirmwareRollout, change: Callable[[Firmw
     raise Refusal("conflict", "others keep changing the rollout: try again")
 
 
-async def _try_to_change(call: Call, key: Key) -> None:
-    """A patch of nothing that is not carried out: the API server refuses who may not change the rollout."""
-    path = FirmwareRollout.kind.path(key.namespace, key.name)
-    await call.exchange("PATCH", path, query={"dryRun": "All"}, body=b"{}", content_type=MERGE_PATCH)
-
-
-@contextmanager
-def _possible() -> Iterator[None]:
-    """What the rollout is in no state for is answered with the reason."""
-    try:
-        yield
-    except NotPossible as error:
-        raise Refusal("conflict", str(error)) from error
-
-
 async def recall(call: Call) -> web.Response:
     """Aborts it, and creates the rollout that takes devices back to what each ran before; to repeat it does no harm."""
     key = _key(call)
     asked = await asked_for(call, "recall", await request_of(call))
     rollout = await call.client.of(FirmwareRollout).get(key)
-    with _possible():
+    with refused_as(_conflict):
         refuse_recall(rollout, "recall")
     wanted = [_recall(rollout, name, asked) for name in recall_names(rollout)]
     with suppress(AlreadyExists):  # nothing by halves: who may not make the recall must not abort the rollout either
@@ -133,7 +124,7 @@ async def undo(call: Call) -> web.Response:
         await call.client.of(FlashJob).list(key.namespace, labels=f"{ROLLOUT_UID_LABEL}={rollout.metadata.uid}")
     ).items
     others = (await api.list(key.namespace)).items
-    with _possible():
+    with refused_as(_conflict):
         spec = previous(rollout, jobs, others)
     if spec is None:
         raise Refusal("conflict", f"nothing is known of what came before rollout {key.name}: recall it instead")
@@ -183,17 +174,31 @@ async def make_plan(call: Call) -> web.Response:
     """What a rollout with this spec would do to the fleet as it is now; it changes nothing."""
     try:
         request = msgspec.json.decode(await call.body(), type=PlanRequest)
-        spec = msgspec.convert(request.spec, FirmwareRolloutSpec)
     except UNFIT as error:
         raise Refusal(
             "invalid", f"the body is no spec of a rollout: {error}", field_error("#/spec", str(error))
         ) from error
+    try:
+        spec = msgspec.convert(request.spec, FirmwareRolloutSpec)
+    except UNFIT as error:
+        raise Refusal("invalid", f"the body is no spec of a rollout: {error}", _misfit(str(error))) from error
+    if wrong := problems(spec):
+        errors = (field_error(pointer(each.field), each.message) for each in wrong)
+        raise Refusal("invalid", str(wrong[0]), *errors)
     devices = await Reads(call).list(Device)
-    found = plan(spec, devices, call.shared.clock.now(), namespace=call.part("namespace"))
-    if found.problems:
-        errors = (field_error("#/spec", each) for each in found.problems)
-        raise Refusal("invalid", found.problems[0], *errors)
-    return answer(_plan(found))
+    return answer(_plan(plan(spec, devices, call.shared.clock.now(), namespace=call.part("namespace"))))
+
+
+_MISFIT: Final = re.compile(r"(?P<said>.*) - at `\$(?P<path>.*)`", re.DOTALL)
+
+
+def _misfit(told: str) -> FieldError:
+    """The field of a spec that is of another type, as the decoder names it: `Expected … - at `$.batches[0].size``."""
+    found = _MISFIT.fullmatch(told)
+    if found is None:
+        return field_error("#/spec", told)
+    known = found["path"].partition("[...]")[0]  # which entry of a map it is is not told
+    return field_error(pointer(f"spec{known}"), found["said"])
 
 
 def _plan(found: Plan) -> RolloutPlan:
@@ -214,6 +219,7 @@ def _plan(found: Plan) -> RolloutPlan:
         batches=batches,
         excluded=dict(sorted(found.excluded.items())[:_NAMED]),
         excluded_count=len(found.excluded),
+        reasons=dict(Counter(found.excluded.values()).most_common(_REASONS)),
         current=len(found.current),
         opens=found.opens,
     )

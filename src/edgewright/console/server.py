@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
@@ -146,7 +147,7 @@ class Console:
             app.router.add_get(START, self._sign_in(self._oidc.begin))
             app.router.add_get(CALLBACK, self._sign_in(self._oidc.finish))
         if built:
-            site.add_routes(app, self.settings.page, behind_proxy=self.settings.behind_proxy)
+            site.add_routes(app, self.settings.page)
         return app
 
     def stop_streams(self) -> None:
@@ -242,9 +243,16 @@ class Console:
         """Says with every answer, streams as well, what a browser may do with it."""
         for name, value in {**_SAFE, **self.settings.gate.cors(request.headers)}.items():
             answer.headers.setdefault(name, value)
-        if self.settings.behind_proxy and answer.headers.get("Location", "").startswith("/"):
-            answer.headers["Location"] = site.prefix_of(request.headers) + answer.headers["Location"]
+        if answer.headers.get("Location", "").startswith("/"):
+            answer.headers["Location"] = site.place_of(request) + answer.headers["Location"]
         add_cookies(request, answer)
+
+    def _place(self, request: web.Request) -> str:
+        """Below which path the browser finds the console: as the proxy says, or else as the console's own address."""
+        if not self.settings.behind_proxy:
+            return ""
+        oidc = self.settings.oidc
+        return site.prefix_of(request.headers) or (urlsplit(oidc.external_url).path if oidc else "")
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handle) -> web.StreamResponse:
@@ -253,8 +261,7 @@ class Console:
         began = self._clock.elapsed()
         try:
             gate.check_host(request.headers)
-            if self.settings.behind_proxy:
-                site.prefix_of(request.headers)  # or a Refusal, while there is still an answer to put it into
+            request[site.PLACE] = self._place(request)
             if request.method == "OPTIONS":
                 answer: web.StreamResponse = _preflight(gate, request)
             else:

@@ -19,6 +19,8 @@ from edgewright.console.problems import Refusal
 STATIC: Final = Path(__file__).parent / "static"
 PREFIX: Final = "X-Forwarded-Prefix"
 """The header in which a proxy says what it has cut from the beginning of the path."""
+PLACE: Final = web.RequestKey("place", str)
+"""Of a request: below which path its browser finds the console; `server` notes it before anything else."""
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _PATH: Final = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~-]+){1,10}")
 _LONGEST: Final = 200
@@ -34,9 +36,20 @@ def is_built(folder: Path) -> bool:
 def prefix_of(headers: Mapping[str, str]) -> str:
     """Under which path a proxy serves the console, such as /edgewright; empty: at the root."""
     given = headers.get(PREFIX, "").rstrip("/")
-    if given and not (len(given) <= _LONGEST and _PATH.fullmatch(given)):
+    if not is_prefix(given):
         raise Refusal("bad-request", f"the header {PREFIX} must be a path, such as /edgewright")
     return given
+
+
+def is_prefix(path: str) -> bool:
+    """Whether the console can be served below this path; the empty one is the root."""
+    return not path or (len(path) <= _LONGEST and _PATH.fullmatch(path) is not None)
+
+
+def place_of(request: web.Request) -> str:
+    """Below which path the browser finds the console, which everything that it is sent to begins with."""
+    place: str = request.get(PLACE, "")
+    return place
 
 
 def placed(page: str, prefix: str) -> str:
@@ -44,7 +57,7 @@ def placed(page: str, prefix: str) -> str:
     return page.replace(_ASSETS, f'"{prefix}/assets/').replace(_PLACE, f'{_PLACE[:-1]}{prefix}"')
 
 
-def add_routes(app: web.Application, folder: Path, *, behind_proxy: bool) -> None:
+def add_routes(app: web.Application, folder: Path) -> None:
     """Serves the page; after all other routes, which win."""
     assets = {each.name: each for each in (folder / "assets").iterdir() if each.suffix != ".gz"}
     index = (folder / "index.html").read_text(encoding="utf-8")
@@ -60,7 +73,7 @@ def add_routes(app: web.Application, folder: Path, *, behind_proxy: bool) -> Non
         # What signs in is no page of the browser's own choice: without --as-me there is none.
         if request.path.startswith(("/api/", "/sign-in")):
             raise web.HTTPNotFound
-        text = placed(index, prefix_of(request.headers) if behind_proxy else "")
+        text = placed(index, place_of(request))
         return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-cache", "Vary": PREFIX})
 
     app.router.add_get("/assets/{name}", asset)

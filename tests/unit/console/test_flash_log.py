@@ -46,7 +46,7 @@ async def test_of_a_flash_that_failed_the_last_lines_are_kept(tmp_path: Path, ca
 
 async def test_of_a_flash_under_way_its_pod_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def talk(_: web.Request) -> web.Response:
-        return web.Response(body=b"sending\nsent \xff\n")
+        return web.Response(body=b"40 % of 1000 bytes sent, 3 s\nsent \xff\n")
 
     node = web.Application()
     node.add_routes([web.get("/log", talk)])
@@ -64,4 +64,5 @@ async def test_of_a_flash_under_way_its_pod_tells(tmp_path: Path, monkeypatch: p
         found = await portal("GET", f"{LOGS}?lines=7")
         assert found.status == 200, found.body
         assert (found.body["live"], found.body["attempt"]) == (True, 2)
-        assert found.body["lines"] == ["sending", "sent \N{REPLACEMENT CHARACTER}"]
+        assert found.body["lines"] == ["40 % of 1000 bytes sent, 3 s", "sent \N{REPLACEMENT CHARACTER}"]
+        assert found.body["step"] == {"phase": "send", "percent": 40, "bytes": 1000}

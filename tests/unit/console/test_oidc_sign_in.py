@@ -129,6 +129,56 @@ async def test_behind_a_proxy_the_way_back_is_the_address_that_browsers_know(tmp
         assert back.startswith(f"https://console.example.com{CALLBACK}?code=")
 
 
+@pytest.mark.parametrize(
+    ("external_url", "headers"),
+    [
+        ("https://tools.example.com/edge", {}),
+        ("https://tools.example.com/edge", {"X-Forwarded-Prefix": "/edge"}),
+        ("https://tools.example.com", {"X-Forwarded-Prefix": "/edge/"}),
+        ("https://tools.example.com/other", {"X-Forwarded-Prefix": "/edge"}),
+    ],
+)
+async def test_below_a_path_somebody_signs_in_and_out(
+    tmp_path: Path, external_url: str, headers: dict[str, str]
+) -> None:
+    there = "https://tools.example.com/edge"
+    async with browsing(tmp_path, behind_proxy=True, external_url=external_url) as (browser, provider):
+        provider.description["end_session_endpoint"] = f"{provider.url}/end"
+        browser.headers = headers
+        back = provider.visit(await browser.begin())
+        assert back.startswith(f"{there}{CALLBACK}?code=")
+        status, answered, shown = await browser.come_back(back.removeprefix(there))
+        assert (status, answered["Location"]) == (303, "/edge/"), shown
+        assert await browser.me() == (200, "oidc:jane")
+        assert dict(provider.asked)["/token"]["redirect_uri"] == there + CALLBACK
+        _, _, ended = await browser("DELETE", "/api/v1/session")
+        asked = parse_qs(ended["provider"].partition("?")[2])
+        assert asked["post_logout_redirect_uri"] == [f"{there}/"]
+        assert browser.cookies == {}
+        _, _, shown = await browser.come_back(back.removeprefix(there))
+        assert f'href="/edge{START}"' in shown
+
+
+async def test_consoles_below_two_paths_of_one_host_have_sessions_of_their_own(tmp_path: Path) -> None:
+    host = "https://tools.example.com"
+    async with browsing(tmp_path, behind_proxy=True, external_url=host) as (browser, provider):
+        for path, user in (("/one", "jane"), ("/two", "joe")):
+            browser.headers = {"X-Forwarded-Prefix": path}
+            back = provider.visit(await browser.begin(), user=user)
+            assert (await browser.come_back(back.removeprefix(host + path)))[0] == 303
+        assert await browser.me() == (200, "oidc:joe")
+        assert (await browser("DELETE", "/api/v1/session"))[0] == 204
+        assert (await browser.me())[0] == 401
+        browser.headers = {"X-Forwarded-Prefix": "/one"}
+        assert await browser.me() == (200, "oidc:jane")
+
+
+async def test_without_a_proxy_nobody_says_below_which_path_the_console_is(tmp_path: Path) -> None:
+    async with browsing(tmp_path) as (browser, provider):
+        browser.headers = {"X-Forwarded-Prefix": "/edge"}
+        assert provider.visit(await browser.begin()).startswith(f"{browser.portal.url}{CALLBACK}?code=")
+
+
 # --- cookies --------------------------------------------------------------------------------------------------------
 
 

@@ -205,6 +205,16 @@ async def test_what_is_so_already_takes_the_right_to_change_it_too(tmp_path: Pat
         assert (done.status, done.headers["ETag"]) == (202, before)
 
 
+async def test_what_is_not_possible_is_explained_to_who_might_do_it(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        await portal("PUT", f"{ROLLOUTS}/thermo", rollout(aborted=True))
+        caller = await narrow(portal, "default", kind=FirmwareRollout.kind)
+        for action, body in (("resume", {}), ("approve", {"batch": "other"}), ("pause", {"revision": 7})):
+            refused = await caller("POST", f"{ROLLOUTS}/thermo/{action}", body)
+            assert (refused.status, refused.body.get("verb")) == (403, "patch"), refused.body
+            assert (await portal("POST", f"{ROLLOUTS}/thermo/{action}", body)).status == 409
+
+
 async def test_the_fleet_is_frozen_once_and_says_who_and_why(tmp_path: Path) -> None:
     async with consoles(tmp_path, shared_cache=True) as portal:
         done = await portal("POST", "/api/v1/fleet/freeze", {"reason": "a holiday"})
@@ -234,7 +244,36 @@ async def test_a_plan_tells_the_batches_and_changes_nothing(tmp_path: Path) -> N
         assert found.body["excluded"] == {"c": "spec.exclude names it"}
         assert (await portal("GET", ROLLOUTS)).body["items"] == []
         wrong = await portal("POST", f"{ROLLOUTS}/plan", {"spec": {"batchSize": "many"}})
-        assert (wrong.status, wrong.pointers) == (422, ["#/spec"])
+        assert (wrong.status, wrong.pointers) == (422, ["#/spec/batchSize"])
+
+
+async def test_a_plan_counts_who_is_left_out_for_which_reason(tmp_path: Path) -> None:
+    async with consoles(tmp_path) as portal:
+        for name in ("a", "b", "c"):
+            await device(portal, name)
+        found = await portal("POST", f"{ROLLOUTS}/plan", {"spec": rollout(exclude={"names": ["b", "c"]})["spec"]})
+        assert found.body["reasons"] == {"spec.exclude names it": 2}
+
+
+@pytest.mark.parametrize(
+    ("spec", "pointer"),
+    [
+        ({"version": "1"}, "#/spec/firmware"),
+        ({"firmware": "r.example/f:1"}, "#/spec/version"),
+        ({"batches": [{"name": "a", "size": "some"}]}, "#/spec/batches/0/size"),
+        ({"batches": [{"name": "a", "size": 1}, {"name": "b", "soakSeconds": "long"}]}, "#/spec/batches/1/soakSeconds"),
+        ({"stop": [{"threshold": "many", "action": "pause"}]}, "#/spec/stop/0/threshold"),
+    ],
+)
+async def test_what_is_wrong_with_a_plan_is_told_at_its_field(
+    tmp_path: Path, spec: dict[str, Any], pointer: str
+) -> None:
+    async with consoles(tmp_path) as portal:
+        whole = (
+            spec if "firmware" in spec or "version" in spec else {"firmware": "r.example/f:1", "version": "1", **spec}
+        )
+        wrong = await portal("POST", f"{ROLLOUTS}/plan", {"spec": whole})
+        assert (wrong.status, wrong.pointers) == (422, [pointer]), wrong.body
 
 
 async def test_the_fleet_is_counted_by_state_version_and_label(tmp_path: Path) -> None:

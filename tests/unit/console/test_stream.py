@@ -146,3 +146,4 @@ def test_an_event_is_one_line_per_field() -> None:
 def test_the_limits_that_the_pages_name_are_those_of_the_code() -> None:
     limits = Limits()
     assert (limits.heartbeat, limits.body_bytes, limits.streams_per_caller) == (15.0, 1 << 20, 5)
+    assert (limits.reads_per_second, limits.writes_per_second, limits.recheck) == (20.0, 5.0, 30.0)

@@ -97,6 +97,8 @@ export interface BatchStatus {
   size?: number;
   done?: number;
   failed?: number;
+  /** When its last device ended. */
+  ended?: string;
   message?: string;
 }
 
@@ -126,6 +128,12 @@ export interface Rollout extends Obj {
   };
 }
 
+export interface Firmware {
+  reference: string;
+  digest: string;
+  version: string;
+}
+
 export interface Device extends Obj {
   spec: { type?: string; endpoint?: string; protocol?: string };
   status?: {
@@ -133,8 +141,10 @@ export interface Device extends Obj {
     application?: string;
     lastSeen?: string;
     claim?: { job: { namespace: string; name: string }; attempt: number };
-    lastFlash?: { outcome: string; message?: string; time?: string };
-    firmware?: { reference: string; digest: string; version: string };
+    lastFlash?: { outcome: string; message?: string; time?: string; job?: { namespace: string; name: string } };
+    firmware?: Firmware;
+    previousFirmware?: Firmware;
+    failures?: number;
     conditions?: Condition[];
   };
 }
@@ -160,9 +170,18 @@ export interface FleetGroup {
   versions: Record<string, number>;
 }
 
+export interface FleetCell {
+  name: string;
+  state: string;
+  version: string;
+  group: string;
+}
+
 export interface FleetSummary extends Omit<FleetGroup, "name"> {
   groups: FleetGroup[];
   freeze: { reason: string; by: string; since: string | null } | null;
+  /** The devices one by one, trouble first; null where there are too many. */
+  cells: FleetCell[] | null;
 }
 
 export interface Flash {
@@ -176,12 +195,20 @@ export interface Flash {
   ended: string | null;
 }
 
+export interface FlashStep {
+  phase: string;
+  percent: number | null;
+  bytes: number | null;
+}
+
 export interface FlashLog {
   job: string;
   live: boolean;
   lines: string[];
   attempt: number;
   outcome: string;
+  /** How far it is, while it is under way and its log tells. */
+  step: FlashStep | null;
 }
 
 export interface Plan {
@@ -189,6 +216,21 @@ export interface Plan {
   batches: { number: number; name: string; size: number; devices: string[]; soakSeconds: number; successPercent: number; manual: boolean }[];
   excluded: Record<string, string>;
   excludedCount: number;
+  reasons: Record<string, number>;
   current: number;
   opens: string | null;
+}
+
+export interface ObjectEvent {
+  type: string;
+  reason: string;
+  message: string;
+  count: number;
+  first: string | null;
+  last: string | null;
+  source: string;
+}
+
+export interface ObjectEvents {
+  items: ObjectEvent[];
 }

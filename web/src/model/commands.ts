@@ -1,7 +1,7 @@
 // The same thing as a command, for people who go on in a terminal: lists, objects, actions and changes. Pure.
 import { stringify } from "yaml";
 
-import type { Obj, Rollout } from "../api/types";
+import type { Device, Obj, Rollout } from "../api/types";
 import { type Action, type Switch, hasEnded, isDangerous } from "./consequences";
 
 export type Commands = Record<string, string>;
@@ -53,9 +53,24 @@ export function commandsFor(subject: Subject, origin: string): Commands {
   const own = {
     rollouts: `${name ? `rollout get ${quoted(name)}` : "rollout list"}${where}`,
     devices: name ? `devices show ${quoted(name)}` : `devices list${chosen}`,
+    // These look in one namespace: without one, in the context's.
+    edgedevices: `${name ? `edge show ${quoted(name)}` : "edge devices"}${inside(subject)}${chosen}`,
+    edgeworkloads: `edge workloads${name ? ` ${quoted(name)}` : ""}${inside(subject)}${chosen}`,
+    miniclusters: name ? "" : `flux list${where}${chosen}`,
   };
   const command = own[resource as keyof typeof own];
   return command ? { ...found, edgewright: `edgewright ${command}` } : found;
+}
+
+/** To end the quarantine of a device: a change of its status, as `edgewright devices release` makes it. */
+export function releaseCommands({ metadata, status }: Device, reason: string, origin: string): Commands {
+  const conditions = (status?.conditions ?? []).filter((each) => each.type !== "Quarantined");
+  const patch = quoted(JSON.stringify({ status: { conditions, failures: 0 } }));
+  return {
+    edgewright: `edgewright devices release ${quoted(metadata.name)}`,
+    kubectl: `kubectl patch ${DEVICES.kubectl} ${quoted(metadata.name)} --subresource status --type merge -p ${patch}`,
+    curl: `curl -X POST ${AUTHORIZED} ${JSON_BODY} -d ${quoted(JSON.stringify(reason ? { reason } : {}))} ${quoted(`${origin}${path({ ...DEVICES, name: metadata.name })}/release`)}`,
+  };
 }
 
 /** The fleet, counted by a label. */
@@ -187,6 +202,10 @@ export function deleteCommands(subject: Subject, origin: string): Commands {
 
 function patchCommand(subject: Subject, patch: unknown): string {
   return `kubectl patch ${subject.kubectl} ${quoted(subject.name ?? "")}${scope(subject)} --type merge -p ${quoted(JSON.stringify(patch))}`;
+}
+
+function inside({ namespace }: Subject): string {
+  return namespace ? ` -n ${quoted(namespace)}` : "";
 }
 
 function scope({ namespaced, namespace, name }: Subject): string {

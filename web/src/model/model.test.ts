@@ -15,12 +15,14 @@ import {
   kindCommands,
   kubectlName,
   quoted,
+  releaseCommands,
   switchCommands,
 } from "./commands";
 import { type Action, consequence, deletion, switching } from "./consequences";
 import { diff } from "./diff";
 import { EMPTY, labelsOf, rolloutOf } from "./new-rollout";
-import { actionsFor, phaseColour, stateOf } from "./states";
+import { gauges, needed, planned, soaking } from "./rules";
+import { actionsFor, phaseColour, standing, stateOf } from "./states";
 import { ago } from "./time";
 
 const device = (status: Device["status"]): Device => ({
@@ -40,6 +42,16 @@ test.each([
   [{ conditions: [{ type: "Stale", status: "True" }] }, "unreachable"],
 ])("%j is %s", (status, state) => {
   expect(stateOf(device(status))).toBe(state);
+});
+
+test("an object of any kind stands where its phase says, an edge device where its condition does", () => {
+  const off = [{ type: "Ready", status: "False", reason: "Offline" }];
+  const object = (kind: string, status: object) => ({ apiVersion: "v1", kind, metadata: { name: "a" }, status: status as Record<string, unknown> });
+  expect(standing(object("MiniCluster", { phase: "Running", conditions: off }))).toBe("Running");
+  expect(standing(object("Minimart", { conditions: [{ type: "Deployed", status: "True" }] }))).toBe("Deployed");
+  expect(standing(object("EdgeDevice", { phase: "up" }))).toBe("up");
+  expect(standing(object("EdgeDevice", { phase: "up", conditions: off }))).toBe("Offline");
+  expect(standing(object("Stall", {}))).toBe("");
 });
 
 test("a rollout that waits for approval can be approved, one that has ended only taken back", () => {
@@ -109,6 +121,52 @@ test("commands can be pasted into a shell", () => {
   expect(kubectlName({ name: "stalls.market.example.com", apiVersion: "market.example.com/v1" })).toBe("stalls.market.example.com");
 });
 
+test("lists of edge devices, workloads and mini-clusters have a command of ours too", () => {
+  const ours = (resource: string, given: object) => commandsFor({ resource, kubectl: resource, namespaced: true, ...given }, "http://c").edgewright;
+  expect(ours("edgedevices", { labels: "a=b" })).toBe("edgewright edge devices -l a=b");
+  expect(ours("edgedevices", { namespace: "n", name: "d" })).toBe("edgewright edge show d -n n");
+  expect(ours("edgeworkloads", { namespace: "n" })).toBe("edgewright edge workloads -n n");
+  expect(ours("edgeworkloads", { namespace: "n", name: "w" })).toBe("edgewright edge workloads w -n n");
+  expect(ours("miniclusters", {})).toBe("edgewright flux list -A");
+  expect(ours("miniclusters", { namespace: "n", name: "m" })).toBeUndefined();
+});
+
+test("a device is released from quarantine as the command line does it", () => {
+  const conditions = [{ type: "Quarantined", status: "True" }, { type: "Stale", status: "False" }];
+  expect(releaseCommands(device({ conditions }), "new cable", "http://c")).toEqual({
+    edgewright: "edgewright devices release a",
+    kubectl: `kubectl patch devices.edgewright.dev a --subresource status --type merge -p '{"status":{"conditions":[{"type":"Stale","status":"False"}],"failures":0}}'`,
+    curl: `curl -X POST -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{"reason":"new cable"}' http://c/api/v1/devices/a/release`,
+  });
+});
+
+test("a batch tells how many must succeed and how long it is watched", () => {
+  const batches = [{ name: "canary", soakSeconds: 60, gate: { successPercent: 95 } }, { name: "rest" }];
+  const rollout: Rollout = { ...ROLLOUT, spec: { batches } };
+  const batch = { number: 1, name: "canary", phase: "Soaking", size: 10, ended: "2026-11-02T12:00:00Z" };
+  expect(needed(batch, rollout)).toBe(10);
+  expect(needed({ ...batch, name: "rest" }, rollout)).toBe(9);
+  expect(needed({ ...batch, name: "batch 1" }, rollout)).toBeNull();
+  const at = (time: string) => new Date(`2026-11-02T${time}Z`);
+  expect(soaking(batch, rollout, at("12:00:10.5"))).toBe(50);
+  expect(soaking(batch, rollout, at("12:05:00"))).toBe(0);
+  expect(soaking({ ...batch, phase: "Passed" }, rollout, at("12:00:10"))).toBeNull();
+});
+
+test("a batch tells how many its size means of the devices that there are now", () => {
+  const of = (size: number | string | undefined, phase = "Running") =>
+    planned({ number: 1, name: "canary", phase }, { ...ROLLOUT, spec: { batches: [{ name: "canary", size }] } });
+  expect([of(2), of("25%"), of(undefined), of(2, "Planned")]).toEqual([2, 3, null, null]);
+});
+
+test("rules that stop a rollout tell how far they are", () => {
+  const stop = [{ threshold: 5, action: "pause" }, { outcomes: ["reverted"], threshold: "20%", minSample: 10, action: "recall" }];
+  const rollout: Rollout = { ...ROLLOUT, spec: { stop }, status: { outcomes: { succeeded: 4, reverted: 1, refused: 1 } } };
+  expect(gauges(rollout).map(({ counted, limit }) => [counted, limit])).toEqual([[2, 5], [1, 2]]);
+  expect(gauges({ ...rollout, spec: { stop, resumeRequest: "now" } })).toEqual([]);
+  expect(gauges({ ...rollout, spec: {} })).toEqual([]);
+});
+
 test.each<[Action, string]>([
   ["pause", '{"spec":{"paused":true}}'],
   ["abort", '{"spec":{"aborted":true}}'],
@@ -145,7 +203,7 @@ test("an undo makes what the server says, and has no patch to copy before that",
 });
 
 test("the fleet is frozen by a command too, and told in numbers", () => {
-  const fleet = { total: 9, states: { updating: 2, ok: 7 }, versions: {}, groups: [], freeze: null };
+  const fleet = { total: 9, states: { updating: 2, ok: 7 }, versions: {}, groups: [], freeze: null, cells: null };
   expect(switching("freeze", fleet)).toBe("2 finish, 7 are not started by any job or rollout until it is unfrozen.");
   expect(switching("unfreeze", { ...fleet, total: 3 })).toBe("1 device may be started again by jobs and rollouts.");
   const found = switchCommands("freeze", "a holiday", "http://c");

@@ -1,5 +1,5 @@
 // Where things stand, as the page names and colours them: never by colour alone. Pure.
-import type { Device, Rollout } from "../api/types";
+import type { Condition, Device, Obj, Rollout } from "../api/types";
 import type { Action } from "./consequences";
 
 export type Colour = "green" | "red" | "orange" | "blue" | "grey" | "purple";
@@ -32,6 +32,17 @@ export const STATE_COLOUR: Record<string, Colour> = {
   updating: "blue",
   ok: "green",
 };
+
+/** One word on where an object of any kind stands: its phase, or its summary condition. The phase of an edge device is
+ *  what it said last, which may be long ago: its condition tells whether it is heard. */
+export function standing(object: Obj): string {
+  const { phase, conditions = [] } = (object.status ?? {}) as { phase?: unknown; conditions?: Condition[] };
+  const ready = conditions.find((each) => ["Ready", "Succeeded", "Deployed"].includes(each.type));
+  if (typeof phase === "string" && phase && !(object.kind === "EdgeDevice" && ready)) {
+    return phase;
+  }
+  return ready ? (ready.status === "True" ? ready.type : (ready.reason ?? `not ${ready.type}`)) : "";
+}
 
 /** The colour of a rollout's or a batch's phase. */
 export function phaseColour(phase: string): Colour {

@@ -1,7 +1,6 @@
 // One device: what it runs and how that is known, what was done to it, and its YAML.
 import {
   Alert,
-  Button,
   DescriptionList,
   DescriptionListDescription,
   DescriptionListGroup,
@@ -12,7 +11,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactElement, ReactNode } from "react";
-import { Link, useParams } from "react-router";
+import { useParams } from "react-router";
 import { stringify } from "yaml";
 
 import { api, pathOf } from "../api/client";
@@ -23,8 +22,13 @@ import { DEVICES, commandsFor } from "../model/commands";
 import { stateOf } from "../model/states";
 import { text } from "../model/text";
 import { ago, moment } from "../model/time";
+import { useAnnouncement } from "../parts/announcer";
 import { CopyAs } from "../parts/copy-as";
+import { Events } from "../parts/events";
 import { FlashLogView } from "../parts/flash-log";
+import { FlashNow } from "../parts/flash-now";
+import { Quarantine } from "../parts/quarantine";
+import { GuardedLink, useRights } from "../parts/rights";
 import { Failure, LiveView, Loading, Nothing, StateLabel } from "../parts/state";
 
 export function DevicePage(): ReactElement {
@@ -33,16 +37,20 @@ export function DevicePage(): ReactElement {
   return (
     <PageSection><div className="ew-page">
       <Title headingLevel="h1">{name}</Title>
-      <LiveView live={live}>{(found) => (found[0] ? <Details device={found[0]} /> : <Nothing title={text.devices.empty} />)}</LiveView>
+      <LiveView live={live}>{(found) => (found[0] ? <Details device={found[0]} /> : <Nothing title={text.device.missing(name)} />)}</LiveView>
     </div></PageSection>
   );
 }
 
 function Details({ device }: { device: Device }): ReactElement {
   const { spec, status } = device;
+  const name = device.metadata.name;
+  const state = stateOf(device);
+  const flash = status?.claim?.job ?? status?.lastFlash?.job;
+  useAnnouncement(name, text.device.heard(name, text.states[state] ?? state));
   const rows: [string, ReactNode][] = [
-    [text.state, <StateLabel key="state" state={stateOf(device)} />],
-    [text.device.proven, status?.firmware ? `${status.firmware.version} (${status.firmware.reference})` : "–"],
+    [text.state, <StateLabel key="state" state={state} />],
+    [text.device.proven, proven(device) || "–"],
     [text.device.says, status?.version ?? "–"],
     [text.device.type, spec.type || "–"],
     [text.device.endpoint, spec.endpoint || "–"],
@@ -62,13 +70,13 @@ function Details({ device }: { device: Device }): ReactElement {
         ))}
       </DescriptionList>
       <Why device={device} />
-      <div className="ew-actions">
-        <Button variant="secondary" component={(given: object) => <Link {...given} to={`/kinds/flashjobs/create?device=${encodeURIComponent(device.metadata.name)}`} />}>
-          {text.device.flash}
-        </Button>
-      </div>
+      <Quarantine device={device} />
+      {status?.claim ? <FlashNow device={device} /> : null}
+      <FlashLinks device={device} />
       <History device={device} />
       <FlashLogView device={device} />
+      <Events resource="devices" name={name} />
+      {flash ? <Events resource="flashjobs" namespace={flash.namespace} name={flash.name} title={text.events.ofFlash(`${flash.namespace}/${flash.name}`)} /> : null}
       <Title headingLevel="h2">{text.device.yaml}</Title>
       <pre className="ew-diff">{stringify(device)}</pre>
       <CopyAs
@@ -77,6 +85,35 @@ function Details({ device }: { device: Device }): ReactElement {
           address(),
         )}
       />
+    </div>
+  );
+}
+
+/** What it is proven to run and, where that was its latest flash, by which job and when. */
+export function proven({ status }: Device): string {
+  const { firmware, lastFlash } = status ?? {};
+  if (!firmware) {
+    return "";
+  }
+  const job = lastFlash?.outcome === "succeeded" && lastFlash.job ? `${lastFlash.job.namespace}/${lastFlash.job.name}` : "";
+  return text.device.provenBy(firmware.version, firmware.reference, job, moment(lastFlash?.time));
+}
+
+/** The ways to flash it: with anything, or with what it ran before. */
+function FlashLinks({ device }: { device: Device }): ReactElement {
+  const rights = useRights("flashjobs", "default");
+  const form = `/kinds/flashjobs/create?device=${encodeURIComponent(device.metadata.name)}`;
+  const before = device.status?.previousFirmware;
+  return (
+    <div className="ew-actions">
+      <GuardedLink variant="secondary" to={form} why={rights.why("create")}>
+        {text.device.flash}
+      </GuardedLink>
+      {before?.reference ? (
+        <GuardedLink variant="secondary" to={`${form}&firmware=${encodeURIComponent(before.reference)}&version=${encodeURIComponent(before.version)}`} why={rights.why("create")}>
+          {text.device.back(before.version)}
+        </GuardedLink>
+      ) : null}
     </div>
   );
 }

@@ -1,4 +1,5 @@
-// The fleet at a glance: trouble first, versions, groups by any label, and the rollouts under way.
+// The fleet at a glance: trouble first, versions, groups by any label, its devices where they are not too many, what waits
+// for who looks at it, and the rollouts under way.
 import { Card, CardBody, CardTitle, ClipboardCopy, Content, PageSection, TextInput, Title } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
@@ -6,28 +7,30 @@ import type { ReactElement } from "react";
 import { Link, useSearchParams } from "react-router";
 
 import { api } from "../api/client";
-import { useLive } from "../api/live";
 import { address } from "../api/place";
-import type { FleetSummary, Rollout } from "../api/types";
+import type { FleetSummary } from "../api/types";
 import { fleetCommands } from "../model/commands";
 import { STATES } from "../model/states";
 import { text } from "../model/text";
+import { useAnnouncement } from "../parts/announcer";
 import { Bar } from "../parts/bar";
 import { CopyAs } from "../parts/copy-as";
+import { FleetAside } from "../parts/fleet-aside";
+import { FleetDevices } from "../parts/fleet-cells";
 import { FleetSwitch } from "../parts/fleet-switch";
-import { Failure, LiveView, Loading, Nothing, PhaseLabel, StateLabel } from "../parts/state";
-
-const ENDED = new Set(["Completed", "Aborted", "Recalled"]);
+import { Failure, Loading, Nothing, StateLabel } from "../parts/state";
 
 export function FleetPage(): ReactElement {
   const [search, setSearch] = useSearchParams();
   const groupBy = search.get("groupBy") ?? "site";
   const fleet = useQuery({
     queryKey: ["fleet", groupBy, ""],
-    queryFn: () => api<FleetSummary>("GET", `/api/v1/fleet?groupBy=${encodeURIComponent(groupBy)}`),
+    queryFn: () => api<FleetSummary>("GET", `/api/v1/fleet?cells=true&groupBy=${encodeURIComponent(groupBy)}`),
     refetchInterval: 5000,
     placeholderData: keepPreviousData,
   });
+  const states = fleet.data ? STATES.map((state) => `${text.states[state]} ${fleet.data.states[state] ?? 0}`) : [];
+  useAnnouncement("fleet", states.length ? text.fleet.heard(states) : "");
   return (
     <PageSection><div className="ew-page">
       <Title headingLevel="h1">{text.fleet.title}</Title>
@@ -46,11 +49,12 @@ export function FleetPage(): ReactElement {
             onChange={(_, value) => setSearch(value === "site" ? {} : { groupBy: value }, { replace: true })}
           />
           <Groups fleet={fleet.data} label={groupBy} />
+          <FleetDevices fleet={fleet.data} />
           <CopyAs commands={fleetCommands(groupBy, address())} />
         </div>
       ) : null}
       {fleet.data && !fleet.data.freeze ? <FleetSwitch fleet={fleet.data} /> : null}
-      <Running />
+      <FleetAside quarantined={fleet.data?.states.quarantined ?? 0} />
     </div></PageSection>
   );
 }
@@ -115,31 +119,5 @@ function NoDevices(): ReactElement {
         </ClipboardCopy>
       ))}
     </Nothing>
-  );
-}
-
-function Running(): ReactElement {
-  const live = useLive<Rollout>("of=rollouts");
-  return (
-    <section aria-label={text.fleet.running}>
-      <Title headingLevel="h2">{text.fleet.running}</Title>
-      <LiveView live={live}>
-        {(all) => {
-          const running = all.filter((each) => !ENDED.has(each.status?.phase ?? ""));
-          return running.length === 0 ? (
-            <p>{text.fleet.none}</p>
-          ) : (
-            <ul>
-              {running.map((each) => (
-                <li key={each.metadata.uid}>
-                  <Link to={`/rollouts/${each.metadata.namespace}/${each.metadata.name}`}>{each.metadata.name}</Link>{" "}
-                  <PhaseLabel phase={each.status?.phase ?? ""} /> {each.status?.message}
-                </li>
-              ))}
-            </ul>
-          );
-        }}
-      </LiveView>
-    </section>
   );
 }

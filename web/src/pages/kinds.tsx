@@ -8,8 +8,9 @@ import { Link, useParams } from "react-router";
 import { api } from "../api/client";
 import { useLive } from "../api/live";
 import { address } from "../api/place";
-import type { Condition, KindEntry, Obj } from "../api/types";
+import type { KindEntry, Obj } from "../api/types";
 import { commandsFor, kindCommands, kubectlName } from "../model/commands";
+import { standing } from "../model/states";
 import { text } from "../model/text";
 import { ago } from "../model/time";
 import { CopyAs } from "../parts/copy-as";
@@ -21,17 +22,6 @@ import { Failure, LiveView, Loading, Nothing, PhaseLabel } from "../parts/state"
 /** Every kind that is installed. */
 export function useKinds() {
   return useQuery({ queryKey: ["kinds"], queryFn: () => api<{ items: KindEntry[] }>("GET", "/api/v1/kinds"), staleTime: 30_000 });
-}
-
-/** One word on where an object stands: its phase, or its summary condition. */
-export function standing(object: Obj): string {
-  const status = object.status ?? {};
-  if (typeof status.phase === "string" && status.phase) {
-    return status.phase;
-  }
-  const conditions = (status.conditions as Condition[] | undefined) ?? [];
-  const ready = conditions.find((each) => ["Ready", "Succeeded", "Deployed"].includes(each.type));
-  return ready ? (ready.status === "True" ? ready.type : (ready.reason ?? `not ${ready.type}`)) : "";
 }
 
 export function pageOf(resource: string, object: Obj): string {

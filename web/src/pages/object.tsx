@@ -9,12 +9,14 @@ import { useLive } from "../api/live";
 import { address } from "../api/place";
 import type { KindSchema, Obj } from "../api/types";
 import { commandsFor, kubectlName } from "../model/commands";
+import { standing } from "../model/states";
 import { text } from "../model/text";
 import { CopyAs } from "../parts/copy-as";
 import { Editor } from "../parts/editor";
+import { Events } from "../parts/events";
 import { MaskedYaml } from "../parts/secrets";
 import { Failure, Loading, NotLive, PhaseLabel } from "../parts/state";
-import { pageOf, standing } from "./kinds";
+import { pageOf } from "./kinds";
 
 function useKind(resource: string) {
   return useQuery({
@@ -60,6 +62,7 @@ export function ObjectPage(): ReactElement {
           <MaskedYaml schema={kind.data?.schema.properties?.status} value={now.status} />
         </section>
       ) : null}
+      {now ? <Events resource={resource} namespace={namespace} name={name} /> : null}
       <CopyAs commands={commandsFor({ resource, kubectl: kubectlName(kind.data ?? { name: resource }), namespaced: Boolean(namespace), namespace, name }, address())} />
     </div></PageSection>
   );
@@ -76,8 +79,9 @@ export function NewObjectPage(): ReactElement {
   const metadata = kind.data.namespaced ? { name: "", namespace: "default" } : { name: "" };
   const { apiVersion, kind: called, schema } = kind.data;
   const known = Object.keys(schema.properties ?? {}).some((each) => !["apiVersion", "kind", "metadata"].includes(each));
-  const device = search.get("device"); // who comes from a device means that one
-  const spec = device ? { uuid: [device] } : {};
+  const device = search.get("device"); // who comes from a device means that one, and perhaps what it ran before
+  const meant = Object.fromEntries(["firmware", "version"].flatMap((each) => (search.get(each) ? [[each, search.get(each)]] : [])));
+  const spec = device ? { uuid: [device], ...meant } : {};
   const blank: Obj = { apiVersion, kind: called, metadata, ...(!known || schema.properties?.spec ? { spec } : {}) };
   return (
     <PageSection><div className="ew-page">

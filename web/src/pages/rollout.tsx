@@ -1,17 +1,19 @@
 // One rollout, live: what happens next and why, its batches, its devices with failures first, and what can be done.
 import { Alert, PageSection, Progress, ProgressStep, ProgressStepper, Title } from "@patternfly/react-core";
-import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
-import type { ReactElement } from "react";
+import { type ReactElement, useEffect, useState } from "react";
 import { Link, useParams } from "react-router";
 
 import { useLive } from "../api/live";
 import { address } from "../api/place";
-import type { BatchStatus, FlashJob, FlashedDevice, Rollout } from "../api/types";
+import type { BatchStatus, Rollout } from "../api/types";
 import { ROLLOUTS, commandsFor } from "../model/commands";
+import { gauges, needed, planned, soaking } from "../model/rules";
 import { text } from "../model/text";
 import { moment } from "../model/time";
+import { useAnnouncement } from "../parts/announcer";
 import { CopyAs } from "../parts/copy-as";
 import { RolloutActions } from "../parts/rollout-actions";
+import { RolloutDevices } from "../parts/rollout-devices";
 import { LiveView, Nothing, PhaseLabel } from "../parts/state";
 
 const STEP: Record<string, "success" | "info" | "pending" | "warning" | "danger"> = {
@@ -21,16 +23,6 @@ const STEP: Record<string, "success" | "info" | "pending" | "warning" | "danger"
   AwaitingApproval: "warning",
   Failed: "danger",
 };
-const MAX_ROWS = 500;
-
-/** The devices of a rollout's jobs: failures first, then those under way. */
-export function devicesOf(jobs: FlashJob[]): FlashedDevice[] {
-  const order: Record<string, number> = { Failed: 0, Flashing: 1, Waiting: 2 };
-  const rank = (each: FlashedDevice) => order[each.state ?? ""] ?? 3;
-  return jobs
-    .flatMap((job) => job.status?.devices ?? [])
-    .sort((a, b) => rank(a) - rank(b) || (a.device ?? a.uuid).localeCompare(b.device ?? b.uuid));
-}
 
 export function RolloutPage(): ReactElement {
   const { namespace = "", name = "" } = useParams();
@@ -46,6 +38,7 @@ function Details({ rollout }: { rollout: Rollout }): ReactElement {
   const { metadata, status } = rollout;
   const counts = status?.counts;
   const done = (counts?.succeeded ?? 0) + (counts?.current ?? 0);
+  useAnnouncement(metadata.name, text.rollout.heard(metadata.name, status?.phase || text.rollout.pending, status?.progress ?? ""));
   return (
     <div className="ew-stack">
       <Title headingLevel="h1">
@@ -59,9 +52,10 @@ function Details({ rollout }: { rollout: Rollout }): ReactElement {
       </Alert>
       {counts ? <Progress aria-label={text.progress} value={done} max={counts.total || 1} label={`${done}/${counts.total}`} valueText={`${done}/${counts.total}`} /> : null}
       <RolloutActions rollout={rollout} />
-      <Batches batches={status?.batches ?? []} />
+      <Batches rollout={rollout} />
+      <Stops rollout={rollout} />
       <Outcomes outcomes={status?.outcomes ?? {}} />
-      <Devices rollout={rollout} />
+      <RolloutDevices rollout={rollout} />
       <p>
         <Link to={`/kinds/rollouts/in/${metadata.namespace}/${metadata.name}`}>{text.object.edit}</Link>
       </p>
@@ -75,7 +69,27 @@ function Details({ rollout }: { rollout: Rollout }): ReactElement {
   );
 }
 
-function Batches({ batches }: { batches: BatchStatus[] }): ReactElement {
+/** The time, every second while something is counted down by it. */
+function useNow(counts: boolean): Date {
+  const [now, setNow] = useState(() => new Date());
+  useEffect(() => {
+    if (!counts) {
+      return;
+    }
+    const timer = setInterval(() => setNow(new Date()), 1000);
+    return () => clearInterval(timer);
+  }, [counts]);
+  return now;
+}
+
+function Batches({ rollout }: { rollout: Rollout }): ReactElement {
+  const batches = rollout.status?.batches ?? [];
+  const now = useNow(batches.some((each) => each.phase === "Soaking"));
+  const told = (each: BatchStatus) => {
+    const [meant, size] = [planned(each, rollout), each.size ?? 0];
+    const stands = text.rollout.batch(each.phase, each.done ?? 0, size, each.failed ?? 0, needed(each, rollout), soaking(each, rollout, now), each.message ?? "");
+    return meant === null ? stands : text.rollout.planned(stands, meant, size);
+  };
   return (
     <section aria-label={text.rollout.batches}>
       <Title headingLevel="h2">{text.rollout.batches}</Title>
@@ -87,7 +101,7 @@ function Batches({ batches }: { batches: BatchStatus[] }): ReactElement {
             titleId={`batch-${each.number}-title`}
             variant={STEP[each.phase] ?? "pending"}
             isCurrent={["Running", "Soaking", "AwaitingApproval"].includes(each.phase)}
-            description={text.rollout.batch(each.phase, each.done ?? 0, each.size ?? 0, each.failed ?? 0, each.message ?? "")}
+            description={told(each)}
             aria-label={`${each.name}: ${each.phase}`}
           >
             {each.name}
@@ -98,6 +112,20 @@ function Batches({ batches }: { batches: BatchStatus[] }): ReactElement {
   );
 }
 
+/** The rules that stop it, each with how far it is from that. */
+function Stops({ rollout }: { rollout: Rollout }): ReactElement | null {
+  const found = gauges(rollout);
+  return found.length ? (
+    <section aria-label={text.rollout.stops}>
+      <Title headingLevel="h2">{text.rollout.stops}</Title>
+      {found.map(({ rule, counted, limit }, at) => {
+        const told = text.rollout.stop(text.actions[rule.action], rule.outcomes?.join(", ") ?? "", counted, limit);
+        return <Progress key={at} title={told} aria-label={told} value={Math.min(counted, limit)} max={limit} measureLocation="none" size="sm" variant={counted >= limit ? "danger" : undefined} />;
+      })}
+    </section>
+  ) : null;
+}
+
 function Outcomes({ outcomes }: { outcomes: Record<string, number> }): ReactElement | null {
   const found = Object.entries(outcomes);
   return found.length ? (
@@ -105,45 +133,4 @@ function Outcomes({ outcomes }: { outcomes: Record<string, number> }): ReactElem
       {text.rollout.outcomes}: {found.map(([name, count]) => `${name} × ${count}`).join(", ")}
     </p>
   ) : null;
-}
-
-function Devices({ rollout }: { rollout: Rollout }): ReactElement {
-  const { namespace = "", uid = "" } = rollout.metadata;
-  const labels = encodeURIComponent(`edgewright.dev/rollout-uid=${uid}`);
-  const live = useLive<FlashJob>(`of=flashjobs&namespace=${encodeURIComponent(namespace)}&labelSelector=${labels}`);
-  return (
-    <section aria-label={text.rollout.devices}>
-      <Title headingLevel="h2">{text.rollout.devices}</Title>
-      <LiveView live={live}>
-        {(jobs) => (
-          <Table variant="compact" aria-label={text.rollout.devices}>
-            <Thead>
-              <Tr>
-                {[text.name, text.state, text.outcome, text.attempts, text.message].map((each) => (
-                  <Th key={each} modifier="fitContent">{each}</Th>
-                ))}
-              </Tr>
-            </Thead>
-            <Tbody>
-              {devicesOf(jobs)
-                .slice(0, MAX_ROWS)
-                .map((each) => (
-                  <Tr key={each.uuid}>
-                    <Td dataLabel={text.name}>
-                      {each.device ? <Link to={`/devices/${each.device}`}>{each.device}</Link> : each.uuid}
-                    </Td>
-                    <Td dataLabel={text.state}>{each.state}</Td>
-                    <Td dataLabel={text.outcome}>{each.outcome}</Td>
-                    <Td dataLabel={text.attempts}>{each.attempts}</Td>
-                    <Td dataLabel={text.message} className="ew-wrap">
-                      {each.message}
-                    </Td>
-                  </Tr>
-                ))}
-            </Tbody>
-          </Table>
-        )}
-      </LiveView>
-    </section>
-  );
 }

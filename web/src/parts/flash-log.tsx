@@ -10,15 +10,20 @@ import { Failure, Loading } from "./state";
 
 const LIVE = 2000;
 
-export function FlashLogView({ device }: { device: Device }): ReactElement {
+/** The log of the device's flash as it is now; all parts of a page share the one request. */
+export function useFlashLog(device: Device) {
   const name = device.metadata.name;
   const claim = device.status?.claim;
   const flash = claim ? `${claim.job.namespace}/${claim.job.name}/${claim.attempt}` : `ended/${device.metadata.resourceVersion}`;
-  const log = useQuery({
+  return useQuery({
     queryKey: ["log", name, flash],
     queryFn: ({ signal }) => api<FlashLog>("GET", `${pathOf("devices", undefined, name)}/logs`, { signal }),
     refetchInterval: claim ? LIVE : false,
   });
+}
+
+export function FlashLogView({ device }: { device: Device }): ReactElement {
+  const log = useFlashLog(device);
   const missing = log.error instanceof ProblemError && log.error.problem.status === 404 ? log.error.problem.detail : "";
   return (
     <section aria-label={text.device.log}>

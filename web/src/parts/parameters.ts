@@ -20,7 +20,7 @@ export function useParameter(name: string): [string, (next: string) => void] {
 const PAUSE = 300;
 
 /** What somebody has typed, once they pause: not every letter is worth a request. */
-export function useSettled(typed: string): string {
+export function useSettled<T>(typed: T): T {
   const [settled, setSettled] = useState(typed);
   useEffect(() => {
     const later = setTimeout(() => setSettled(typed), PAUSE);

@@ -13,12 +13,14 @@ export interface Rights {
   why: (verb: string) => string;
 }
 
-/** The caller's rights on a kind; until the answer is there nothing is allowed. */
+/** The caller's rights on a kind, or on a part of its objects (`devices/status`); until the answer is there nothing is allowed. */
 export function useRights(resource: string, namespace = ""): Rights {
   const where = namespace ? `&namespace=${encodeURIComponent(namespace)}` : "";
+  const [kind = "", part] = resource.split("/");
+  const of = `of=${encodeURIComponent(kind)}${part ? `&subresource=${encodeURIComponent(part)}` : ""}`;
   const asked = useQuery({
     queryKey: ["rights", resource, namespace],
-    queryFn: () => api<Me>("GET", `/api/v1/me?of=${encodeURIComponent(resource)}${where}`),
+    queryFn: () => api<Me>("GET", `/api/v1/me?${of}${where}`),
     staleTime: 30_000,
     refetchInterval: 30_000,
   });
@@ -34,10 +36,14 @@ export function GuardedButton({ why, ...given }: ButtonProps & { why: string }):
 }
 
 /** A link that looks like a button, and is a button that tells why where it leads nowhere for the caller. */
-export function GuardedLink({ to, why, children }: { to: string; why: string; children: ReactNode }): ReactElement {
+export function GuardedLink({ to, why, variant, children }: { to: string; why: string; variant?: ButtonProps["variant"]; children: ReactNode }): ReactElement {
   return why ? (
-    <GuardedButton why={why}>{children}</GuardedButton>
+    <GuardedButton why={why} variant={variant}>
+      {children}
+    </GuardedButton>
   ) : (
-    <Button component={(given: object) => <Link {...given} to={to} />}>{children}</Button>
+    <Button variant={variant} component={(given: object) => <Link {...given} to={to} />}>
+      {children}
+    </Button>
   );
 }

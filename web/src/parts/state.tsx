@@ -23,6 +23,7 @@ import type { Problem } from "../api/types";
 import { type Colour, STATE_COLOUR, phaseColour } from "../model/states";
 import type { Placed } from "../model/pointer";
 import { text } from "../model/text";
+import { useAnnouncement } from "./announcer";
 
 const ICONS: Record<Colour, ReactElement> = {
   green: <CheckCircleIcon />,
@@ -120,9 +121,9 @@ export function Nothing({ title, children }: { title: string; children?: ReactNo
 
 /** Since when what is shown is not live, where it is not. */
 export function NotLive({ live }: { live: Live<unknown> }): ReactElement | null {
-  return live.state === "stale" ? (
-    <Alert component="p" variant="warning" isInline title={text.notLive(live.since?.toLocaleTimeString() ?? "")} />
-  ) : null;
+  const told = live.state === "stale" ? text.notLive(live.since?.toLocaleTimeString() ?? "") : "";
+  useAnnouncement("live", told || (live.state === "live" ? text.live : ""));
+  return told ? <Alert component="p" variant="warning" isInline title={told} /> : null;
 }
 
 /** Shows what is live: the page's content, greyed while it is stale, or what is in its way. */

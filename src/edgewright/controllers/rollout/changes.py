@@ -6,6 +6,8 @@ patch on that state, so that kubectl, GitOps and the audit log see the same thin
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -30,6 +32,15 @@ class Wish:
 
 class NotPossible(Exception):
     """The rollout is in no state for it; the text says why and what to do."""
+
+
+@contextmanager
+def refused_as(error: Callable[[str], Exception]) -> Iterator[None]:
+    """What the rollout is in no state for is raised as the caller's own error, with the reason."""
+    try:
+        yield
+    except NotPossible as reason:
+        raise error(str(reason)) from reason
 
 
 def pause(rollout: FirmwareRollout, wish: Wish) -> Change | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import http.server
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
+
+from .web_server import Quiet, web_server
 
 PREFIX: Final = "/tools/edge"
 _ITS_OWN: Final = {"connection", "content-length", "keep-alive", "transfer-encoding"}
@@ -17,16 +17,18 @@ _CHUNK: Final = 65536
 
 
 @contextmanager
-def under_a_path(console: str) -> Iterator[str]:
-    """The proxy in front of a console until the end of the block; gives the address under which browsers find it."""
-    target = urlsplit(console).netloc
+def under_a_path(console: Callable[[], str]) -> Iterator[str]:
+    """The proxy in front of a console until the end of the block; gives the address under which browsers find it.
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    Where the console is, is asked with each request: it may have to know the proxy's address before it starts.
+    """
+
+    class Handler(Quiet):
         def _pass_on(self) -> None:
             if not self.path.startswith(f"{PREFIX}/"):
                 self.send_error(404)
                 return
-            connection = http.client.HTTPConnection(target, timeout=240)
+            connection = http.client.HTTPConnection(urlsplit(console()).netloc, timeout=240)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _ITS_OWN}
             try:
@@ -48,15 +50,5 @@ def under_a_path(console: str) -> Iterator[str]:
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass_on  # noqa: N815 - names of the library
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Nothing: the test's output is for the test."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}{PREFIX}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with web_server(Handler) as origin:
+        yield origin + PREFIX
