@@ -84,10 +84,11 @@ demo: .venv/.demo.stamp ## Roll firmware out to 12 simulated devices on an embed
 # root, no containers) and a lane can take it that is done before the others: the longest first; its minutes in BUDGETS, and its target under "Suites".
 # What it needs goes into its target, the programs with `debian_package`.
 UNIT := $(if $(COVERAGE),coverage,unit)
-SERVERS_LANE := cluster
+# The pages of tests/cluster/test_docs.py and the demo of tests/browser have their devices at the same addresses.
+SERVERS_LANE := cluster browser
 DEVICES_LANE := flash edge
 MACHINE_LANE := acceptance node images
-EITHER := browser conformance boards
+EITHER := conformance boards
 LANES := $(SERVERS_LANE) $(DEVICES_LANE) $(MACHINE_LANE) $(EITHER)
 NEED_KUBERNETES := cluster conformance edge flash
 # These build images, or open the page: it is built before the lanes, so that no two of them build it at once.

@@ -2,7 +2,7 @@
 
 A fenced block with the language `console` holds commands (lines that begin with `$ `) and the output that each of them
 shows; a block under a comment `<!-- file: NAME -->` is a file of that name. `tests/unit/test_docs.py` looks at the
-pages, `tests/cluster/test_docs.py` runs their commands. Nothing is run or written here.
+pages, `tests/cluster/test_docs.py` runs their commands, but for those in `ON_MACHINES`. Nothing is run or written here.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ SUITES = frozenset(
 )
 THE_TEST_ITSELF = SUITES | {"test", "verify", "bench", "soak", "kubernetes", "lock"}
 """Targets of the Makefile that a test cannot run, because they run the tests or build for minutes: it looks them up."""
+
+ON_MACHINES = {ROOT / "docs" / "tutorial-edge-devices.md": ROOT / "tests" / "edge" / "test_tutorial.py"}
+"""Pages whose commands are typed on several machines, and the tests that have those and run them."""
 
 _FENCE = re.compile(r"^```(\w*)$")
 _FILE = re.compile(r"^<!-- file: (\S+) -->$")

@@ -12,7 +12,6 @@ import json
 import re
 import signal
 import subprocess
-import threading
 import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ import yaml
 from edgewright.api import CUSTOM_KINDS, custom_resource_definitions
 from tests.documents import ROOT
 from tests.harness import ApiServer, wait_until
+from tests.harness.web_server import Quiet, web_server
 from tests.unit.cli.command import PROGRAM, environment
 
 PORTAL = ROOT / "docs" / "examples" / "portal"
@@ -218,19 +218,12 @@ def operator(server: ApiServer, folder: Path, *arguments: str, controllers: str 
             process.wait()
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing: the test's output is for the test."""
+class _Files(Quiet, http.server.SimpleHTTPRequestHandler):
+    """The files of a folder."""
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The files of a folder on a loopback port, as a portal's own web server would; gives its origin."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as web:
-        thread = threading.Thread(target=web.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{web.server_address[1]}"
-        finally:
-            web.shutdown()
-            thread.join()
+    with web_server(functools.partial(_Files, directory=str(folder))) as origin:
+        yield origin

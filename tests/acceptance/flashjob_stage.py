@@ -31,7 +31,7 @@ from edgewright.api.flash_pod import FLASHER_IMAGE
 from hack.archives import guarded
 from tests.cluster.nodecommand import running_node
 from tests.cluster.nodes import end_containers
-from tests.harness import ApiServer, ControlPlane, LocalPlane, Process, wait_until
+from tests.harness import ApiServer, ControlPlane, LocalPlane, Process, builds, wait_until
 from tests.harness import programs as kubernetes
 from tests.harness.processes import free_port
 
@@ -438,9 +438,8 @@ def container_tools(folder: Path, registry: str) -> dict[str, str]:
 
 def debian_base(folder: Path, tools: Mapping[str, str]) -> str:
     """A base image with Python, made from the packages of this machine's own Debian; its name."""
-    environment = {**os.environ, **tools, "MAKEFLAGS": "", "MAKEOVERRIDES": ""}
-    command = ["make", "base-image"]
-    subprocess.run(command, cwd=checkout(folder / "base"), check=True, capture_output=True, env=environment)
+    command, variables = ["make", "base-image"], builds.environment(tools)
+    subprocess.run(command, cwd=checkout(folder / "base"), check=True, capture_output=True, env=variables)
     return "localhost/edgewright-base"
 
 

@@ -38,10 +38,18 @@ def program() -> str:
 
 
 class RealRegistry:
-    """One registry on a loopback port, while the context lasts."""
+    """One registry on a port of this machine, while the context lasts."""
 
-    def __init__(self, directory: Path, *, authority: Authority | None = None, password: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        authority: Authority | None = None,
+        password: bool = False,
+        address: str = "127.0.0.1",
+    ) -> None:
         """With an authority it speaks TLS; with a password it lets nobody in without."""
+        self._address = address
         self._storage = directory / "storage"
         self._authority = authority
         self._password = password
@@ -54,7 +62,7 @@ class RealRegistry:
     @property
     def host(self) -> str:
         """What stands before the first / of a reference to an image in here."""
-        return f"127.0.0.1:{self._port}"
+        return f"{self._address}:{self._port}"
 
     @property
     def port(self) -> int:
@@ -112,7 +120,7 @@ class RealRegistry:
             "http": http,
         }
         if self._authority is not None:
-            server = self._authority.server("registry", names=["localhost"], addresses=["127.0.0.1"])
+            server = self._authority.server("registry", names=["localhost"], addresses=[self._address])
             certificate, key = server.write(directory, "registry")
             http["tls"] = {"certificate": str(certificate), "key": str(key)}
         if self._password:
@@ -123,4 +131,4 @@ class RealRegistry:
 
     def _answers(self) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+            return probe.connect_ex((self._address, self._port)) == 0

@@ -20,7 +20,7 @@ from edgewright.cli import command_line
 from edgewright.runtime import errors
 from hack import reference
 from tests.cluster.differential.known import KNOWN
-from tests.documents import ROOT, THE_TEST_ITSELF, Command, blocks, commands, makefile, matches, pages
+from tests.documents import ON_MACHINES, ROOT, THE_TEST_ITSELF, Command, blocks, commands, makefile, matches, pages
 
 DOCS = ROOT / "docs"
 MEASURED = DOCS / "benchmarks.md"
@@ -129,6 +129,12 @@ def test_a_target_that_a_page_names_and_no_test_can_run_is_in_the_makefile() -> 
 def test_no_command_on_a_page_hides_the_failure_of_another_inside_it() -> None:
     # `export NAME=$(command)` ends with 0 whatever the command did, for its reader and for the test that runs the page.
     assert [str(each) for each in all_commands() if re.search(r"\bexport\b[^;&|]*=[\"']?\$\(", each.text)] == []
+
+
+def test_a_page_that_is_not_followed_on_one_machine_is_followed_by_a_test_of_its_own() -> None:
+    for page, test in ON_MACHINES.items():
+        assert commands(page)
+        assert page.name in test.read_text(encoding="utf-8")
 
 
 def test_every_target_in_running_text_is_in_the_makefile() -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from hack.wheels import File, Index, choose, fetch, files_on, is_meant, locked_hashes, marker_of, own_tags
+from tests.harness.web_server import Quiet, web_server
 
 TAGS = ["cp311-cp311-manylinux_2_17_x86_64", "cp311-abi3-manylinux_2_17_x86_64", "py3-none-any"]
 A, B, C = "a" * 64, "b" * 64, "c" * 64
@@ -69,24 +68,15 @@ def test_a_page_of_an_index_is_json_or_html() -> None:
 def serving(pages: Mapping[str, bytes]) -> Iterator[str]:
     """An index on this machine."""
 
-    class Pages(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Pages(Quiet):
+        def do_GET(self) -> None:  # noqa: N802 - a name of the library
             body = pages.get(self.path)
             self.send_response(404 if body is None else 200)
             self.end_headers()
             self.wfile.write(body or b"")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/simple"
-        finally:
-            server.shutdown()
-            thread.join()
+    with web_server(Pages) as origin:
+        yield f"{origin}/simple"
 
 
 def test_wheels_are_fetched_and_what_is_not_what_was_locked_is_left_to_pip(tmp_path: Path) -> None:

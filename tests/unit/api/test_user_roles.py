@@ -43,3 +43,8 @@ def test_an_approver_decides_and_makes_nothing() -> None:
 def test_kinds_without_a_namespace_are_apart(role: TokenRole) -> None:
     assert ("get", "devices") in rights(role, namespaced=False)
     assert not any(resource == "devices" for _, resource in rights(role))
+
+
+@pytest.mark.parametrize("role", [TokenRole.VIEWER, TokenRole.OPERATOR, TokenRole.APPROVER])
+def test_who_has_a_token_reads_what_happened_in_its_namespace(role: TokenRole) -> None:
+    assert {verb for verb, resource in rights(role) if resource == "events"} == {"get", "list", "watch"}

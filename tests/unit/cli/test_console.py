@@ -183,7 +183,10 @@ def test_people_sign_in_at_a_provider(tmp_path: Path) -> None:
         ({**PROVIDER, "issuer": "http://login.example.com"}, "--oidc-issuer http://login.example.com: must begin with"),
         ({**PROVIDER, "issuer": "login"}, "--oidc-issuer login: is not a URL"),
         ({**PROVIDER, "scope": "email"}, "--oidc-scope: must have openid"),
-        ({**PROVIDER, "external_url": "https://a.example/console"}, "is not an address without a path"),
+        ({**PROVIDER, "external_url": "https://a.example/console"}, "has a path, which a proxy cuts off: name --b"),
+        ({**PROVIDER, "external_url": "https://a.example/?a=b"}, "is not an address such as https://"),
+        ({**PROVIDER, "external_url": "https://a.example/a/../b"}, "is not an address such as https://"),
+        ({**PROVIDER, "external_url": "a.example"}, "is not an address such as https://"),
         ({**PROVIDER, "external_url": "http://a.example"}, "--external-url http://a.example: must begin with https"),
         ({**PROVIDER, "client_secret_file": Path("none")}, "--oidc-client-secret-file: none: cannot be read"),
         ({**PROVIDER, "ca": Path("none")}, "--oidc-ca: none: cannot be read"),
@@ -208,6 +211,11 @@ def test_a_secret_that_is_none_is_refused(tmp_path: Path, content: bytes) -> Non
 def test_behind_a_proxy_the_console_must_know_its_own_address(where: Listen) -> None:
     with pytest.raises(ConfigError, match="where browsers reach the console: name --external-url"):
         choose(where, proxy=True, **PROVIDER)
+
+
+def test_behind_a_proxy_that_address_may_have_a_path() -> None:
+    settings = choose(ANYWHERE, proxy=True, **PROVIDER, external_url="https://a.example/edge/").settings
+    assert console.callback_of(settings, "http://127.0.0.1:1") == "https://a.example/edge/sign-in/oidc/callback"
 
 
 def test_our_kinds_are_read_once_for_all_where_that_is_asked_for_and_next_to_a_control_plane_of_ones_own() -> None:
