@@ -297,14 +297,22 @@ async def test_the_log_of_a_flash_under_way_takes_the_right_to_read_logs(
     job = {"namespace": rights.namespace, "name": "job", "uid": "u"}
     try:
         async with matrix_of(rights, cached=cached) as matrix:
-            await matrix.known(who)
-            caller = matrix.application(who)
+            for each in {who, "admin"}:
+                await matrix.known(each)
+            caller, admin = matrix.application(who), matrix.application("admin")
             may = "get" in rights.may(who, "devices", "")
             for status, found, resource in (
                 ({"lastFlash": {"job": job, "outcome": "refused", "log": ["one"]}}, 200, ""),
                 ({"claim": {"job": job, "uuid": name, "attempt": 1}}, 404 if who == "admin" else 403, "pods/log"),
             ):
                 rights.server.request("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
+
+                async def shown(wanted: dict[str, Any] = status) -> bool:
+                    """A cache may be older than a write that did not come through it."""
+                    device = await admin("GET", f"/api/v1/devices/{name}")
+                    return device.status == 200 and wanted.keys() <= device.body.get("status", {}).keys()
+
+                await wait_until_async(shown, what="the console knows what was written past it")
                 answer = await caller("GET", f"/api/v1/devices/{name}/logs")
                 assert answer.status == (found if may else 403), answer.body
                 if answer.status == 403:
