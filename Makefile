@@ -294,7 +294,8 @@ soak: .venv/.verify.stamp kubernetes ## Run what repeats or is random at length,
 	echo "soak: $(SUITE) passed, runs: $$runs, seeds: $(SEED) to $$seed"
 
 .PHONY: bench
-bench: build/bench/.stamp kubernetes ## Run every benchmark against its peers and write docs/benchmarks.md (ARGS="flashjob" runs one).
+bench: build/bench/.stamp kubernetes web ## Run every benchmark against its peers and write docs/benchmarks.md (ARGS="flashjob" runs one).
+	$(call debian_package,chromium,chromium fonts-dejavu-core)
 	@$(BENCH)/python bench/peers/build.py
 	$(BENCH)/python bench/report.py $(ARGS)
 
